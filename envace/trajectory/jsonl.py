@@ -1,0 +1,120 @@
+"""Trajectory files: strict reading with file:line errors, quarantine, atomic writing."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from envace.errors import EnvaceError
+from envace.files import atomic_text
+from envace.trajectory.records import Record, Trajectory, compact
+
+RecordT = TypeVar("RecordT", bound=BaseModel)
+
+
+class Quarantined(Record):
+    """A record that was set aside, whole, with the reason."""
+
+    file: str
+    """File it was read from."""
+    line: int
+    """Line number from 1."""
+    rule: str
+    """Name of the rule that refused it."""
+    reason: str
+    """Why, in one line."""
+    record: str
+    """The raw line, so that nothing is lost."""
+
+
+@dataclass(frozen=True)
+class ReadResult:
+    """What a tolerant read found."""
+
+    trajectories: list[Trajectory]
+    """Records that parsed."""
+    quarantined: list[Quarantined]
+    """Records that did not."""
+
+
+def describe(error: Exception) -> str:
+    """The first problem of a validation error as one line with the field's path."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        return f"{where}: {first['msg']}" if where else str(first["msg"])
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def numbered_lines(path: Path | str) -> Iterator[tuple[int, str]]:
+    """Yield (line number, text) of the non-blank lines of a UTF-8 file."""
+    path = Path(path)
+    if not path.is_file():
+        raise EnvaceError(f"{path}: no such file", "check the path")
+    with path.open("rb") as handle:
+        for number, raw in enumerate(handle, start=1):
+            try:
+                text = raw.decode("utf-8").strip()
+            except UnicodeDecodeError as error:
+                raise EnvaceError(f"{path}:{number}: not UTF-8: {error}", "re-encode as UTF-8") from error
+            if text:
+                yield number, text
+
+
+def iter_records(path: Path | str, record: type[RecordT]) -> Iterator[RecordT]:
+    """Stream records of one type; the first bad line raises with its file and line."""
+    for number, text in numbered_lines(path):
+        try:
+            yield record.model_validate_json(text)
+        except ValidationError as error:
+            raise EnvaceError(
+                f"{path}:{number}: {describe(error)}", "mend the line or run `envace filter`"
+            ) from error
+
+
+def read_trajectories(path: Path | str) -> list[Trajectory]:
+    """Read a whole trajectory file strictly."""
+    return list(iter_records(path, Trajectory))
+
+
+def read_tolerant(path: Path | str) -> ReadResult:
+    """Read a trajectory file; bad lines go to quarantine instead of raising."""
+    good: list[Trajectory] = []
+    bad: list[Quarantined] = []
+    for number, text in numbered_lines(path):
+        try:
+            good.append(Trajectory.model_validate_json(text))
+        except ValidationError as error:
+            rule = "json" if not _is_json(text) else "schema"
+            bad.append(
+                Quarantined(file=str(path), line=number, rule=rule, reason=describe(error), record=text)
+            )
+    return ReadResult(good, bad)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def write_records(path: Path | str, records: Iterable[BaseModel]) -> int:
+    """Write records as JSON lines, atomically; returns how many.
+
+    Fields at their default are left out (but for the schema version): the file stays
+    readable and half the length.
+    """
+    count = 0
+    with atomic_text(path) as handle:
+        for record in records:
+            fields = record.model_dump(mode="json", exclude_defaults=True)
+            if isinstance(record, Trajectory):
+                fields = {"schema_version": record.schema_version} | fields
+            handle.write(compact(fields) + "\n")
+            count += 1
+    return count
