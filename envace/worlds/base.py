@@ -75,6 +75,10 @@ class World:
         """Plausible arguments for a drill call: usually valid, sometimes naming unknown things."""
         raise NotImplementedError
 
+    def commit_arguments(self) -> list[dict[str, Any]]:
+        """Commit-once worlds: arguments of every commit that the start state allows."""
+        return []
+
     def call(self, call: ToolCall) -> Response:
         """Execute a call; refusals and malformed calls answer `{"error": code}`."""
         tool = next((tool for tool in self.tools if tool.name == call.name), None)

@@ -79,6 +79,9 @@ class Courier(World):
     def random_arguments(self, tool: str, rng: random.Random, names: NamePool) -> dict[str, Any]:
         return self.arguments(rng.choice(list(self.offers)))
 
+    def commit_arguments(self) -> list[dict[str, Any]]:
+        return [self.arguments(carrier) for carrier in self.offers]
+
     def _checked(self, carrier: str, zone: str, kg: int, base: int) -> int:
         if self.offers.get(carrier) != [zone, kg, base]:
             raise ToolError("offer")

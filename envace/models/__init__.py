@@ -1,0 +1,1 @@
+"""Models: built from scratch, or loaded with what their family needs."""

@@ -1,0 +1,1 @@
+"""Private rehearsal at test time: strategies and the memory they build."""

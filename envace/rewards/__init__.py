@@ -1,0 +1,1 @@
+"""Rewards: how a finished episode is judged."""

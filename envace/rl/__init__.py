@@ -1,0 +1,1 @@
+"""Learning: warm-up on both roles, then role-wise GRPO."""

@@ -1,0 +1,41 @@
+"""Roll-outs in which the policy answers its own calls: no world, no simulator."""
+
+from collections.abc import Sequence
+
+from envace.chat import CompactTemplate
+from envace.engines import Engine, Sampling
+from envace.rollout.episode import Episode, parse_episode
+from envace.trajectory import Message, Task
+
+Notes = tuple[Message, ...]
+
+
+def rehearse_episodes(
+    engine: Engine,
+    template: CompactTemplate,
+    prompts: Sequence[tuple[Task, Notes]],
+    sampling: Sampling,
+    n: int = 1,
+) -> list[Episode]:
+    """Roll out whole episodes in one generation each, `n` for every prompt.
+
+    In the inline layout both roles continue the same stream, so the cache is never
+    rebuilt at a role switch; the episode ends at the answer or at the token limit.
+
+    Returns:
+        Episodes grouped by prompt: entry `i * n + k` is sample `k` of prompt `i`.
+    """
+    rendered = [template.render((*task.messages, *notes), task.tools).ids for task, notes in prompts]
+    sampling = _with_markers(sampling, template, template.end_ids)
+    completions = engine.generate(rendered, sampling, n)
+    return [
+        parse_episode(template, task, notes, ids, completion)
+        for (task, notes), ids, group in zip(prompts, rendered, completions, strict=True)
+        for completion in group
+    ]
+
+
+def _with_markers(sampling: Sampling, template: CompactTemplate, stop: frozenset[int]) -> Sampling:
+    return Sampling(
+        sampling.temperature, sampling.max_new_tokens, stop, template.forbidden_ids, sampling.seed
+    )

@@ -1,0 +1,177 @@
+"""Trajectories from the executable worlds: expert demonstrations, drills, memory reading.
+
+Every trajectory is a pure function of its seed, so the same parameters give the same bytes.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from envace.rehearsal.memory import Rehearsed, memory_message
+from envace.trajectory import Lineage, Message, Task, ToolCall, Trajectory, compact
+from envace.worlds import WORLDS
+from envace.worlds.base import World
+from envace.worlds.names import PoolLabel, pool
+from envace.worlds.tasks import pose, rebuild, solve, templates
+
+DRILL_CALLS = 6
+"""Calls in one drill."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """What to synthesize."""
+
+    demonstrations: int
+    """Expert solutions of demonstrated templates."""
+    drills: int
+    """Random calls answered by the world: environment loss only."""
+    memories: int
+    """Commit-once tasks solved by reading a memory that may be wrong or partial."""
+    commits: int
+    """Commit-once tasks answered by a random commit: direct acting without knowledge."""
+    wrong_call_rate: float
+    """Chance of an injected wrong call before an expert call."""
+    format_only: tuple[str, ...]
+    """Worlds whose drill responses are shuffled: the role's format without its knowledge."""
+
+
+def respond(world: World, call: ToolCall, trainable_call: bool = True) -> list[Message]:
+    """Execute a call; the assistant and tool messages it makes."""
+    return [
+        Message(role="assistant", tool_calls=(call,), trainable=trainable_call),
+        Message(role="tool", name=call.name, content=compact(world.call(call)), author="world"),
+    ]
+
+
+def answer(text: str) -> Message:
+    """The closing assistant turn."""
+    return Message(role="assistant", content=text)
+
+
+def trajectory(kind: str, task: Task, messages: list[Message], seed: int) -> Trajectory:
+    """Assemble a synthetic trajectory; successful kinds carry reward 1."""
+    return Trajectory(
+        id=f"{kind}/{task.id}/{seed}",
+        source=kind,
+        world=task.world,
+        tools=task.tools,
+        messages=(*task.messages, *messages),
+        seed=seed,
+        reward={"success": 1.0} if kind == "demonstration" else {},
+        checklist=task.checklist if kind == "demonstration" else (),
+        lineage=Lineage(task_id=task.id, template=task.template, names=task.names, origin="envace.synthesis"),
+    )
+
+
+def demonstration(task: Task, rng: random.Random, wrong_call_rate: float) -> Trajectory:
+    """The expert's solution; now and then a wrong call (context only) gets its error response."""
+    world, _ = rebuild(task)
+    messages: list[Message] = []
+    steps, final, _ = solve(task)
+    for step in steps:
+        if rng.random() < wrong_call_rate:
+            wrong = random_call(world, rng, task.names)
+            if "error" in world.copy().call(wrong):
+                messages += respond(world, wrong, trainable_call=False)
+        messages += respond(world, step.call)
+    return trajectory("demonstration", task, [*messages, answer(final)], task.seed)
+
+
+def random_call(world: World, rng: random.Random, names: PoolLabel) -> ToolCall:
+    """A drill call with plausible arguments."""
+    name = rng.choice(world.tools).name
+    return ToolCall(name=name, arguments=world.random_arguments(name, rng, pool(names)))
+
+
+def drill(task: Task, rng: random.Random, shuffled: bool) -> Trajectory:
+    """Random calls with their responses; the calls carry no loss.
+
+    A commit-once world starts afresh for every call, or all but the first would be refused.
+    """
+    start, _ = rebuild(task)
+    world = start.copy()
+    messages: list[Message] = []
+    for _ in range(DRILL_CALLS):
+        if world.commit_once:
+            world = start.copy()
+        messages += respond(world, random_call(world, rng, task.names), trainable_call=False)
+    if shuffled:
+        messages = _shuffle_responses(messages, rng)
+    prompt = task.messages[0], Message(role="user", content="drill")
+    return trajectory("drill", task.model_copy(update={"messages": prompt}), messages, task.seed)
+
+
+def _shuffle_responses(messages: list[Message], rng: random.Random) -> list[Message]:
+    """Replace every total by a random one of the same range: format without knowledge."""
+    shuffled = []
+    for message in messages:
+        if message.role == "tool":
+            message = message.model_copy(update={"content": compact({"total": rng.randint(2, 14)})})
+        shuffled.append(message)
+    return shuffled
+
+
+def memory_reading(task: Task, rng: random.Random) -> Trajectory:
+    """Commit to what a memory recommends, though the memory may be wrong or partial."""
+    world, _ = rebuild(task)
+    commits = _all_commits(world)
+    known = rng.sample(commits, len(commits) if rng.random() < 0.6 else rng.randint(1, len(commits)))
+    wrong = rng.random() < 0.4
+    rehearsed = []
+    for call in known:
+        response = compact(world.copy().call(call))
+        if wrong and rng.random() < 0.5:
+            response = compact({"total": rng.randint(2, 14)})
+        rehearsed.append(Rehearsed(call, response))
+    memory = memory_message(rehearsed, task.tools)
+    best = memory.best or rng.choice(commits)
+    messages = [memory.message, *respond(world, best), answer("done")]
+    return trajectory("memory", task, _without_environment_loss(messages), task.seed)
+
+
+def random_commit(task: Task, rng: random.Random) -> Trajectory:
+    """Commit to a random offer without a memory: what acting without knowledge looks like."""
+    world, _ = rebuild(task)
+    messages = [*respond(world, rng.choice(_all_commits(world))), answer("done")]
+    return trajectory("commit", task, _without_environment_loss(messages), task.seed)
+
+
+def _without_environment_loss(messages: list[Message]) -> list[Message]:
+    """Take the loss off responses: these demonstrations must not teach the hidden rules."""
+    return [m.model_copy(update={"trainable": False}) if m.role == "tool" else m for m in messages]
+
+
+def _all_commits(world: World) -> list[ToolCall]:
+    """Every call of the irreversible tool that the start state allows."""
+    tool = next(tool for tool in world.tools if tool.irreversible)
+    return [ToolCall(name=tool.name, arguments=arguments) for arguments in world.commit_arguments()]
+
+
+def synthesize(mixture: Mixture, seed: int) -> Iterator[Trajectory]:
+    """All trajectories of a mixture, interleaved by kind, in a fixed order."""
+    worlds = list(WORLDS)
+    committing = [name for name in worlds if WORLDS[name].commit_once]
+    chained = [name for name in worlds if not WORLDS[name].commit_once]
+
+    def demonstrate(task: Task, rng: random.Random) -> Trajectory:
+        return demonstration(task, rng, mixture.wrong_call_rate)
+
+    def drilled(task: Task, rng: random.Random) -> Trajectory:
+        return drill(task, rng, task.world in mixture.format_only)
+
+    plan: list[tuple[int, list[str], Callable[[Task, random.Random], Trajectory]]] = [
+        (mixture.demonstrations, chained, demonstrate),
+        (mixture.drills, worlds, drilled),
+        (mixture.memories, committing, memory_reading),
+        (mixture.commits, committing, random_commit),
+    ]
+    number = 0
+    for count, names, make in plan:
+        for index in range(count):
+            number += 1
+            rng = random.Random(f"synthesis/{seed}/{number}")
+            name = names[index % len(names)]
+            choices = templates(name, "demonstrated")
+            template = choices[(index // len(names)) % len(choices)]
+            yield make(pose(name, template, seed * 1_000_000 + number, "train"), rng)
