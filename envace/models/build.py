@@ -1,0 +1,98 @@
+"""The tiny policy from scratch: Qwen3 architecture, own tokenizer, copy drills."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from envace.chat import tokenizer as tokenizers
+from envace.models.induction import initialize
+from envace.progress import track
+from envace.rl.batch import Batch
+from envace.rl.loss import token_logprobs
+from envace.rl.optimizer import MuonAdamW
+
+COPY_ROWS = 40
+"""Rows of one copy-drill batch."""
+
+
+def build(
+    corpus: Iterable[str], vocabulary: int, hidden: int, layers: int, context: int, seed: int, folder: Path
+) -> tuple[Any, int]:
+    """Train the tokenizer, build the model, and save the tokenizer to `folder`.
+
+    Args:
+        corpus: Texts of the kind the model will read and write.
+        vocabulary: Tokenizer entries at most: bytes, markers and merges.
+        hidden: Width; a multiple of 64 (head dimension 32, two queries a key-value head).
+        layers: Transformer layers, at least 2.
+        context: Longest sequence in tokens.
+        seed: Seed of the random weights.
+        folder: Where the tokenizer goes.
+
+    Returns:
+        The model and the number of real token ids.
+    """
+    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+    tokenizer = tokenizers.train(corpus, vocabulary)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=tokenizers.MARKERS[tokenizers.PAD],
+        eos_token=tokenizers.MARKERS[tokenizers.END],
+        model_max_length=context,
+    ).save_pretrained(folder)
+    torch.manual_seed(seed)
+    size = tokenizer.get_vocab_size()
+    config = Qwen3Config(
+        vocab_size=-(-size // 64) * 64,
+        hidden_size=hidden,
+        intermediate_size=3 * hidden,
+        num_hidden_layers=layers,
+        num_attention_heads=hidden // 32,
+        num_key_value_heads=hidden // 64,
+        head_dim=32,
+        max_position_embeddings=context,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
+        tie_word_embeddings=True,
+        pad_token_id=tokenizers.PAD,
+        eos_token_id=tokenizers.END,
+        bos_token_id=tokenizers.SYSTEM,
+    )
+    model = Qwen3ForCausalLM(config)
+    model.set_attn_implementation("eager")
+    initialize(model, seed)
+    return model, size
+
+
+def copy_drills(model: Any, vocabulary: int, steps: int, seed: int) -> float:
+    """Train on random tokens repeated; returns the mean probability of the last batch's copies.
+
+    Random sequences carry nothing to memorize, so all that is learned is copying.
+    """
+    optimizer = MuonAdamW(model, matrices=0.02, rest=4e-3)
+    generator = torch.Generator().manual_seed(seed)
+    copied = 0.0
+    for step in track(range(steps), "copy drills"):
+        length = int(torch.randint(6, 24, (1,), generator=generator))
+        shape = (COPY_ROWS, length)
+        once = torch.randint(len(tokenizers.MARKERS), vocabulary, shape, generator=generator)
+        ids = torch.cat([once, once, once], 1)[:, : 2 * length + length // 2]
+        batch = Batch(ids, torch.zeros_like(ids), torch.ones_like(ids, dtype=torch.bool))
+        selected = torch.zeros(COPY_ROWS, ids.shape[1] - 1, dtype=torch.bool)
+        selected[:, length:] = True
+        logprobs, _ = token_logprobs(model, batch, selected)
+        (-logprobs.mean()).backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step(min(1.0, (step + 1) / 50))
+        copied = float(logprobs.detach().exp().mean())
+    return copied
+
+
+def load(folder: Path | str) -> Any:
+    """Load a saved policy for training or sampling on this machine."""
+    from transformers import AutoModelForCausalLM
+
+    # Explicit products under bfloat16 are 1.5 times as fast as fused attention on a CPU.
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")

@@ -1,0 +1,48 @@
+"""Progress of long work: a bar with ETA on a terminal, a line now and then elsewhere."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+LINE_EVERY = 10.0
+"""Seconds between progress lines where there is no terminal."""
+
+
+def track(items: Sequence[T], label: str, start: int = 0) -> Iterator[T]:
+    """Iterate over `items` from index `start`, showing progress.
+
+    Args:
+        items: What to work through.
+        label: Shown in front.
+        start: First index still to do; a resumed run passes what is done.
+    """
+    if sys.stderr.isatty():
+        yield from _bar(items, label, start)
+    else:
+        yield from _lines(items, label, start)
+
+
+def _bar(items: Sequence[T], label: str, start: int) -> Iterator[T]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = TextColumn(label), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(label, total=len(items), completed=start)
+        for index in range(start, len(items)):
+            yield items[index]
+            progress.advance(task)
+
+
+def _lines(items: Sequence[T], label: str, start: int) -> Iterator[T]:
+    begun = last = time.monotonic()
+    for index in range(start, len(items)):
+        yield items[index]
+        now = time.monotonic()
+        if now - last >= LINE_EVERY or index + 1 == len(items):
+            last = now
+            left = (now - begun) / (index + 1 - start) * (len(items) - index - 1)
+            print(f"{label}: {index + 1}/{len(items)}, {left:.0f} s left", file=sys.stderr, flush=True)

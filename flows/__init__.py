@@ -1,0 +1,26 @@
+"""Prefect flows: they order and watch the work, DVC and envace do it.
+
+Prefect reads its settings when it is first imported, so this package, which is imported
+before any flow, sets the defaults. Whatever the environment already says wins.
+"""
+
+import os
+from pathlib import Path
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+"""Root of the repository these flows belong to."""
+
+DEFAULTS = {
+    "PREFECT_HOME": str(CHECKOUT / ".prefect"),
+    # Without a server (no PREFECT_API_URL) a flow starts its own and stops it at the end;
+    # on an empty home that takes longer than Prefect's own limit allows on a small machine.
+    "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "true",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
+    # Nothing is reported to anyone: Prefect needs both of its switches.
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DVC_NO_ANALYTICS": "1",
+}
+
+for _name, _value in DEFAULTS.items():
+    os.environ.setdefault(_name, _value)

@@ -1,0 +1,47 @@
+"""What DVC knows about the checkout in the current folder: its stages and its metrics."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from envace.errors import EnvaceError
+
+
+def stage_names() -> list[str]:
+    """Names of all stages, matrix items expanded, every stage after those it depends on.
+
+    Raises:
+        EnvaceError: This is no DVC checkout, or its dvc.yaml is invalid.
+    """
+    import networkx
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo
+
+    try:
+        with Repo() as repo:
+            # DVC's edges point from a stage to what it needs: a postorder walk is the run order.
+            order = networkx.dfs_postorder_nodes(repo.index.graph)
+            return [stage.addressing for stage in order if stage.cmd]
+    except DvcException as error:
+        raise EnvaceError(str(error).replace("\n", " ").strip(), "see `dvc stage list`") from error
+
+
+def metrics() -> list[dict[str, Any]]:
+    """All metrics as table rows: file, dotted name, value. Files not written yet are left out."""
+    from dvc.repo import Repo
+
+    with Repo() as repo:
+        files = repo.metrics.show().get("", {}).get("data", {})
+    return [
+        {"file": file, "metric": name, "value": value}
+        for file, content in files.items()
+        for name, value in _flat(content.get("data", {}))
+    ]
+
+
+def _flat(value: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Leaves of nested objects with their dotted names."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _flat(item, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, value
