@@ -26,6 +26,7 @@ class CompactTemplate:
     def __init__(self, folder: Path | str) -> None:
         """Load the tokenizer from a model folder."""
         self.tokenizer = load(str(folder))
+        self.vocabulary = self.tokenizer.get_vocab_size()
 
     end_ids = frozenset({END})
     """Markers after which an episode is over."""

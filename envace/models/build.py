@@ -1,5 +1,6 @@
 """The tiny policy from scratch: Qwen3 architecture, own tokenizer, copy drills."""
 
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -96,3 +97,10 @@ def load(folder: Path | str) -> Any:
 
     # Explicit products under bfloat16 are 1.5 times as fast as fused attention on a CPU.
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+
+
+def save(model: Any, source: Path, folder: Path) -> None:
+    """Save a policy with the tokenizer of the folder it came from."""
+    model.save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(source / name, folder / name)

@@ -32,6 +32,8 @@ class Mixture:
     """Commit-once tasks answered by a random commit: direct acting without knowledge."""
     wrong_call_rate: float
     """Chance of an injected wrong call before an expert call."""
+    noted_rate: float
+    """Share of demonstrations with a private memory, so that one does not throw the policy off."""
     format_only: tuple[str, ...]
     """Worlds whose drill responses are shuffled: the role's format without its knowledge."""
 
@@ -64,18 +66,34 @@ def trajectory(kind: str, task: Task, messages: list[Message], seed: int) -> Tra
     )
 
 
-def demonstration(task: Task, rng: random.Random, wrong_call_rate: float) -> Trajectory:
-    """The expert's solution; now and then a wrong call (context only) gets its error response."""
+def demonstration(task: Task, rng: random.Random, mixture: Mixture) -> Trajectory:
+    """The expert's solution.
+
+    Now and then a wrong call (context only) gets its error response, and now and then a
+    memory stands in front, with right and wrong predictions for useful and useless calls.
+    """
     world, _ = rebuild(task)
     messages: list[Message] = []
     steps, final, _ = solve(task)
+    if rng.random() < mixture.noted_rate:
+        messages.append(_mixed_memory(task, world, steps[0].call, rng))
     for step in steps:
-        if rng.random() < wrong_call_rate:
+        if rng.random() < mixture.wrong_call_rate:
             wrong = random_call(world, rng, task.names)
             if "error" in world.copy().call(wrong):
                 messages += respond(world, wrong, trainable_call=False)
         messages += respond(world, step.call)
     return trajectory("demonstration", task, [*messages, answer(final)], task.seed)
+
+
+def _mixed_memory(task: Task, world: World, first: ToolCall, rng: random.Random) -> Message:
+    """A memory as parallel rehearsal leaves it: mostly the first call, some others, some wrong."""
+    calls = [first] if rng.random() < 0.7 else []
+    calls += [random_call(world, rng, task.names) for _ in range(rng.randint(0, 2))]
+    responses = [compact(world.copy().call(call)) for call in calls]
+    if rng.random() < 0.3:
+        rng.shuffle(responses)
+    return memory_message(list(map(Rehearsed, calls, responses)), task.tools).message
 
 
 def random_call(world: World, rng: random.Random, names: PoolLabel) -> ToolCall:
@@ -155,7 +173,7 @@ def synthesize(mixture: Mixture, seed: int) -> Iterator[Trajectory]:
     chained = [name for name in worlds if not WORLDS[name].commit_once]
 
     def demonstrate(task: Task, rng: random.Random) -> Trajectory:
-        return demonstration(task, rng, mixture.wrong_call_rate)
+        return demonstration(task, rng, mixture)
 
     def drilled(task: Task, rng: random.Random) -> Trajectory:
         return drill(task, rng, task.world in mixture.format_only)
@@ -175,3 +193,13 @@ def synthesize(mixture: Mixture, seed: int) -> Iterator[Trajectory]:
             choices = templates(name, "demonstrated")
             template = choices[(index // len(names)) % len(choices)]
             yield make(pose(name, template, seed * 1_000_000 + number, "train"), rng)
+
+
+def held_out_tasks(per_template: int, commits: int, seed: int) -> list[Task]:
+    """Evaluation tasks of every template, on held-out names; commit-once worlds get `commits`."""
+    tasks = []
+    for name, world in WORLDS.items():
+        count = commits if world.commit_once else per_template
+        for template in world.templates:
+            tasks += [pose(name, template, seed * 1_000_000 + index, "held_out") for index in range(count)]
+    return tasks

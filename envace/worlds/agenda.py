@@ -4,11 +4,25 @@ import random
 from typing import Any, ClassVar
 
 from envace.trajectory import Tool, ToolCall, compact
-from envace.worlds.base import Expert, Goal, NotPossible, Response, Split, ToolError, World, tool
+from envace.worlds.base import (
+    Expert,
+    Goal,
+    NotPossible,
+    Response,
+    Split,
+    ToolError,
+    World,
+    keys,
+    one_key,
+    row,
+    tool,
+)
 from envace.worlds.names import NamePool
 
 DAYS = ("mon", "tue", "wed")
 HOURS = range(1, 9)
+EVENTS = one_key({"type": "array", "items": row("string", "integer")})
+SLOT = one_key(row("string", "integer"))
 
 
 class Agenda(World):
@@ -16,24 +30,18 @@ class Agenda(World):
 
     name = "agenda"
     tools: ClassVar[tuple[Tool, ...]] = (
-        tool("day", "Events of a day with their hours.", day="string"),
-        tool("find", "Day and hour of an event.", title="string"),
+        tool("day", "Events of a day with their hours.", returns=EVENTS, day="string"),
+        tool("find", "Day and hour of an event.", returns=SLOT, title="string"),
         tool(
-            "add",
-            "Add an event; refused when the slot is busy.",
-            title="string",
-            day="string",
-            hour="integer",
+            "add", "Add an event; refused when the slot is busy.", returns=keys(added="string"),
+            title="string", day="string", hour="integer",
         ),
         tool(
-            "move",
-            "Move an event; refused when the slot is busy.",
-            title="string",
-            day="string",
-            hour="integer",
+            "move", "Move an event; refused when the slot is busy.", returns=keys(moved="string"),
+            title="string", day="string", hour="integer",
         ),
-        tool("remove", "Remove an event.", title="string"),
-    )
+        tool("remove", "Remove an event.", returns=keys(removed="string"), title="string"),
+    )  # fmt: skip
     templates: ClassVar[dict[str, Split]] = {
         "when": "demonstrated",
         "add": "demonstrated",

@@ -126,6 +126,27 @@ def tool(
     )
 
 
+def one_key(value: dict[str, Any]) -> dict[str, Any]:
+    """Schema of an object that echoes one key of the request."""
+    return {"type": "object", "minProperties": 1, "maxProperties": 1, "additionalProperties": value}
+
+
+def row(*kinds: str) -> dict[str, Any]:
+    """Schema of a fixed-length list with the given JSON types."""
+    items = [{"type": kind} for kind in kinds]
+    return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+
+
+def keys(**kinds: str) -> dict[str, Any]:
+    """Schema of an object with exactly the given keys."""
+    return {
+        "type": "object",
+        "properties": {key: {"type": kind} for key, kind in kinds.items()},
+        "required": list(kinds),
+        "additionalProperties": False,
+    }
+
+
 def start(
     world: type[World], template: str, pool: NamePool, seed: int, attempts: int = 200
 ) -> tuple[World, Goal]:

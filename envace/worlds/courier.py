@@ -10,7 +10,7 @@ import random
 from typing import Any, ClassVar
 
 from envace.trajectory import Outcome, Tool, ToolCall, compact
-from envace.worlds.base import Expert, Goal, NotPossible, Response, Split, ToolError, World, tool
+from envace.worlds.base import Expert, Goal, NotPossible, Response, Split, ToolError, World, keys, tool
 from envace.worlds.names import NamePool
 
 ZONES = ("N", "S", "E", "W")
@@ -23,7 +23,7 @@ REAL_QUOTES = 1
 def _tariff() -> dict[tuple[str, int], int]:
     """Surcharge by (zone, weight), 1–9; rises with weight in some zones and falls in others."""
     rng = random.Random(42)
-    table = {}
+    table: dict[tuple[str, int], int] = {}
     for zone in ZONES:
         surcharges = sorted(rng.randint(1, 9) for _ in WEIGHTS)
         if rng.random() < 0.5:
@@ -33,12 +33,11 @@ def _tariff() -> dict[tuple[str, int], int]:
 
 
 TARIFF = _tariff()
-TOTAL = {"type": "object", "properties": {"total": {"type": "integer"}}}
 
 
 def _priced(name: str, description: str, irreversible: bool) -> Tool:
     kinds = {"carrier": "string", "zone": "string", "kg": "integer", "base": "integer"}
-    plain = tool(name, description, irreversible, TOTAL, **kinds)
+    plain = tool(name, description, irreversible, keys(total="integer"), **kinds)
     return plain.model_copy(update={"outcome": Outcome(field="total", better="lower")})
 
 

@@ -5,11 +5,24 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from envace.trajectory import Tool, ToolCall, compact
-from envace.worlds.base import Expert, Goal, NotPossible, Response, Split, ToolError, World, tool
+from envace.worlds.base import (
+    Expert,
+    Goal,
+    NotPossible,
+    Response,
+    Split,
+    ToolError,
+    World,
+    keys,
+    one_key,
+    row,
+    tool,
+)
 from envace.worlds.names import NamePool
 
 KINDS = ("inn", "hut")
 ID_LETTERS = "hjqwxy"
+HITS = one_key({"type": "array", "items": row("string", "integer")})
 
 
 class Stays(World):
@@ -17,9 +30,15 @@ class Stays(World):
 
     name = "stays"
     tools: ClassVar[tuple[Tool, ...]] = (
-        tool("search", "Ids and prices of the stays of one kind in a town.", town="string", kind="string"),
-        tool("book", "Book a stay by id.", id="string"),
-        tool("release", "Give a booked stay back.", id="string"),
+        tool(
+            "search",
+            "Ids and prices of the stays of one kind in a town.",
+            returns=HITS,
+            town="string",
+            kind="string",
+        ),
+        tool("book", "Book a stay by id.", returns=keys(booked="string"), id="string"),
+        tool("release", "Give a booked stay back.", returns=keys(released="string"), id="string"),
     )
     templates: ClassVar[dict[str, Split]] = {
         "cheapest": "demonstrated",

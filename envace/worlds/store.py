@@ -4,10 +4,24 @@ import random
 from typing import Any, ClassVar
 
 from envace.trajectory import Tool, ToolCall, compact
-from envace.worlds.base import Expert, Goal, NotPossible, Response, Split, ToolError, World, tool
+from envace.worlds.base import (
+    Expert,
+    Goal,
+    NotPossible,
+    Response,
+    Split,
+    ToolError,
+    World,
+    keys,
+    one_key,
+    row,
+    tool,
+)
 from envace.worlds.names import NamePool
 
 ID_LETTERS = "hjqwxy"
+ITEM = one_key(row("string", "integer", "integer"))
+ORDER = keys(order="string", left="integer")
 
 
 class Store(World):
@@ -15,9 +29,9 @@ class Store(World):
 
     name = "store"
     tools: ClassVar[tuple[Tool, ...]] = (
-        tool("get_item", "Id, price and stock of an item.", item="string"),
-        tool("order", "Order a quantity of an item by id.", id="string", qty="integer"),
-        tool("cancel", "Cancel an order.", order="string"),
+        tool("get_item", "Id, price and stock of an item.", returns=ITEM, item="string"),
+        tool("order", "Order a quantity of an item by id.", returns=ORDER, id="string", qty="integer"),
+        tool("cancel", "Cancel an order.", returns=keys(canceled="string"), order="string"),
     )
     templates: ClassVar[dict[str, Split]] = {
         "price": "demonstrated",

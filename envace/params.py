@@ -1,0 +1,223 @@
+"""Parameters of the workflow: `params.yaml`, validated, one model a section.
+
+`params.yaml` is composed from the Hydra groups in `conf/`; stages read it, never `conf/`.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from envace.errors import EnvaceError
+from envace.trajectory.jsonl import describe
+
+FORBIDDEN = ("size", "nfiles")
+"""DVC leaves parameters of these names out of the run-cache key (iterative/dvc#10296): a
+changed value would silently check out the old output."""
+
+
+class Section(BaseModel):
+    """Base of all sections: immutable, unknown names refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ModelParams(Section):
+    """The policy from scratch."""
+
+    vocabulary: int
+    """Tokenizer entries at most: bytes, markers and merges."""
+    hidden: int = Field(multiple_of=64)
+    """Width."""
+    layers: int = Field(ge=2)
+    """Transformer layers."""
+    context: int
+    """Longest sequence in tokens."""
+    copy_steps: int
+    """Copy-drill batches before anything else."""
+
+
+class SynthesizeParams(Section):
+    """Numbers of synthetic trajectories by kind."""
+
+    demonstrations: int
+    """Expert solutions of demonstrated templates."""
+    drills: int
+    """Random calls answered by a world; environment loss only."""
+    memories: int
+    """Commit-once tasks solved by reading a memory, right or wrong."""
+    commits: int
+    """Commit-once tasks answered by a random commit."""
+    wrong_call_rate: float = Field(ge=0, le=1)
+    """Chance of an injected wrong call before an expert call."""
+    noted_rate: float = Field(ge=0, le=1)
+    """Share of demonstrations with a private memory in front."""
+    format_only: tuple[str, ...]
+    """Worlds whose drill responses are shuffled: format without knowledge."""
+    held_out_per_template: int
+    """Evaluation tasks for each template of a chained world, on held-out names."""
+    held_out_commits: int
+    """Evaluation tasks of each commit-once world."""
+
+
+class FilterParams(Section):
+    """The filtering funnel."""
+
+    rules: tuple[str, ...]
+    """Filters in order; names of `envace.filters.FILTERS`."""
+    max_loss: float
+    """The stage fails when a larger share is quarantined."""
+
+
+class LeakageParams(Section):
+    """Train/test leakage."""
+
+    against: tuple[str, ...]
+    """Benchmarks whose test sets are compared; `worlds` is the own held-out set."""
+    policy: Literal["report", "remove", "fail"]
+    """What happens to a training trajectory that matches."""
+
+
+class SplitParams(Section):
+    """Train/dev split by task."""
+
+    dev_share: float = Field(gt=0, lt=0.5)
+    """Share of trajectories kept for the dev loss."""
+
+
+class WarmupParams(Section):
+    """Supervised warm-up on both roles."""
+
+    steps: int
+    """Optimizer steps."""
+    token_budget: int
+    """Tokens of one batch, padding included."""
+    matrix_rate: float
+    """Learning rate of Muon, for hidden matrices."""
+    rest_rate: float
+    """Learning rate of AdamW, for everything else."""
+    environment_weight: float
+    """λ: weight of the environment role's tokens."""
+    checkpoint_every: int
+    """Steps between resume points."""
+
+
+class GateParams(Section):
+    """What rehearsed outputs must reach before `train` starts."""
+
+    worlds: tuple[str, ...]
+    """Worlds under the gate; a format-only world has nothing to agree with yet."""
+    agreement: float
+    """Least share of core responses that equal the world's, per tool and overall."""
+    error_agreement: float
+    """The same for refusals."""
+    parses: float
+    """Least share of responses that are JSON objects or lists."""
+    terminated: float
+    """Least share that the model ended itself."""
+    min_rows: int
+    """Least number of core responses per tool."""
+
+
+class TrainParams(Section):
+    """EnvACE training: role-wise GRPO on rehearsed roll-outs."""
+
+    steps: int
+    """Optimizer steps."""
+    chained_tasks: int
+    """Tasks of the chained worlds a step."""
+    committing_tasks: int
+    """Tasks of the commit-once worlds a step."""
+    group: int = Field(ge=2)
+    """Roll-outs a task."""
+    branches: int
+    """Branches of each private rehearsal."""
+    max_new_tokens: int
+    """Tokens at most in one episode."""
+    rate: float
+    """Learning rate of AdamW."""
+    environment: Literal["grpo", "observe", "both", "none"]
+    """How the environment role learns."""
+    environment_weight: float
+    """λ: weight of the environment role's terms."""
+    replayed: int
+    """Revealed transcripts of earlier steps that are observed again in each step."""
+    baseline: Literal["trajectory", "row"]
+    """What one mean of the group's baseline counts."""
+    std: bool
+    """Divide advantages by the group's spread."""
+    entropy: float
+    """Entropy bonus on act tokens."""
+    collusion_tolerance: float
+    """Fall of agreement, while success rises, that raises the alarm."""
+    checkpoint_every: int
+    """Steps between resume points."""
+
+
+class EvaluateParams(Section):
+    """Evaluation."""
+
+    branches: int
+    """Branches of a private rehearsal."""
+    bfcl_limit: int
+    """Tasks per BFCL category; 0 means all."""
+    tau2_limit: int
+    """Tasks of τ² mock; 0 means all."""
+    served_tokens: int
+    """Tokens at most in one served reply."""
+
+
+class Params(Section):
+    """All of `params.yaml`."""
+
+    profile: str
+    """Name of the profile it was composed from."""
+    seed: int
+    """Seed of everything."""
+    threads: int
+    """Torch threads; part of the result, because summation order is."""
+    model: ModelParams
+    synthesize: SynthesizeParams
+    filter: FilterParams
+    leakage: LeakageParams
+    split: SplitParams
+    warmup: WarmupParams
+    gate: GateParams
+    train: TrainParams
+    evaluate: EvaluateParams
+
+
+def forbidden_names(value: Any, path: str = "") -> list[str]:
+    """Dotted paths of parameters whose name DVC mishandles, at any depth."""
+    if isinstance(value, list):
+        return [p for i, item in enumerate(value) for p in forbidden_names(item, f"{path}[{i}]")]
+    if not isinstance(value, dict):
+        return []
+    found = []
+    for key, item in value.items():
+        where = f"{path}.{key}" if path else str(key)
+        found += [where] if key in FORBIDDEN else []
+        found += forbidden_names(item, where)
+    return found
+
+
+def load_params(path: Path | str = "params.yaml") -> Params:
+    """Read and validate `params.yaml`.
+
+    Raises:
+        EnvaceError: The file is absent or invalid, or names a parameter that DVC mishandles.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise EnvaceError(f"{path}: no such file", "run in the project folder")
+    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    found = forbidden_names(values)
+    if found:
+        raise EnvaceError(
+            f"{path}: parameter {found[0]!r} has a name that DVC leaves out of its cache key", "rename it"
+        )
+    try:
+        return Params.model_validate(values)
+    except ValidationError as error:
+        raise EnvaceError(f"{path}: {describe(error)}", "see envace/params.py for every parameter") from error

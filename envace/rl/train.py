@@ -1,0 +1,121 @@
+"""EnvACE training: the loop over steps, resumable, with the collusion alarm in its log."""
+
+import random
+from typing import Any
+
+import torch
+
+from envace.chat import CompactTemplate, TokenStream
+from envace.engines.hf import HFEngine
+from envace.params import TrainParams
+from envace.progress import track
+from envace.quality.collusion import collusion
+from envace.rl.checkpoint import Checkpoint
+from envace.rl.experience import Experience, collect, draw_tasks
+from envace.rl.update import UpdateSettings, backward, policy_rows
+from envace.worlds import WORLDS
+
+RISE = 5
+"""Steps of linear learning-rate rise."""
+REPLAY_LIMIT = 4000
+"""Revealed transcripts kept; the oldest leave first."""
+
+
+def train(
+    model: Any,
+    engine: HFEngine,
+    template: CompactTemplate,
+    params: TrainParams,
+    seed: int,
+    checkpoint: Checkpoint,
+) -> list[dict[str, float]]:
+    """Train in place, resuming where `checkpoint` left off; returns one log row a step.
+
+    Args:
+        model: Policy to train; `engine` must sample from the same object.
+        engine: The policy as a source of tokens.
+        template: Its chat template.
+        params: Hyper-parameters.
+        seed: Seed of tasks and sampling.
+        checkpoint: Resume point of this run.
+    """
+    settings = UpdateSettings(
+        environment=params.environment,
+        environment_weight=params.environment_weight,
+        baseline=params.baseline,
+        std=params.std,
+        entropy=params.entropy,
+    )
+    optimizer = torch.optim.AdamW(model.parameters(), lr=params.rate, betas=(0.9, 0.95), weight_decay=0.0)
+    start, extra = checkpoint.load(model, optimizer)
+    log: list[dict[str, float]] = extra.get("log", [])
+    replay = [TokenStream(ids, roles) for ids, roles in extra.get("replay", [])]
+    for step in track(range(params.steps), "training", start):
+        rng = random.Random(f"train/{seed}/{step}")
+        tasks = draw_tasks(params.chained_tasks, params.committing_tasks, rng)
+        sampling_seed = seed * 1_000_000 + step
+        experience = collect(
+            engine, template, tasks, params.group, params.branches, params.max_new_tokens, sampling_seed
+        )
+        rows = policy_rows(experience, params.group, settings)
+        again = rng.sample(replay, min(params.replayed, len(replay)))
+        parts = backward(model, rows, [*experience.revealed, *again], settings)
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        for group in optimizer.param_groups:
+            group["lr"] = params.rate * min(1.0, (step + 1) / RISE)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        replay = [*replay, *experience.revealed][-REPLAY_LIMIT:]
+        episodes = [scored.episode for scored in experience.scored]
+        used = {id(row.episode) for row in rows}
+        log.append(
+            {"step": step + 1, **measures(experience), **parts, "gradient_norm": float(norm)}
+            | {"informative": sum(id(episode) in used for episode in episodes) / len(episodes)}
+        )
+        if (step + 1) % params.checkpoint_every == 0:
+            saved = [(stream.ids, stream.roles) for stream in replay]
+            checkpoint.save(model, optimizer, step + 1, {"log": log, "replay": saved})
+    return log
+
+
+def measures(experience: Experience) -> dict[str, float]:
+    """What is logged of one step: success, agreement and the witness, by world."""
+    worlds = {scored.episode.task.world for scored in experience.scored}
+    row = {
+        "success": experience.success(),
+        "agreement": experience.agreement(),
+        "rule_success": experience.rule_success(),
+        "real_calls_per_rollout": experience.real_calls / len(experience.scored),
+    }
+    for name in WORLDS:
+        if name in worlds:
+            row[f"success_{name}"] = experience.success(name)
+            row[f"agreement_{name}"] = experience.agreement(name)
+    return row
+
+
+def alarms(log: list[dict[str, float]], tolerance: float) -> dict[str, str]:
+    """The collusion alarm of every world that raises it, as one line each."""
+    raised = {}
+    for name in WORLDS:
+        rows = [row for row in log if f"success_{name}" in row]
+        if not rows:
+            continue
+        success = [row[f"success_{name}"] for row in rows]
+        agreement = [row[f"agreement_{name}"] for row in rows]
+        report = collusion(success, agreement, tolerance)
+        if report.alarm:
+            raised[name] = report.line
+    return raised
+
+
+def summary(log: list[dict[str, float]]) -> dict[str, float]:
+    """Means over the first and the last tenth of the run, and the cost in real calls."""
+    tenth = max(1, len(log) // 10)
+    values: dict[str, float] = {"steps": len(log)}
+    for name in ("success", "agreement", "rule_success"):
+        values[f"{name}_first"] = sum(row[name] for row in log[:tenth]) / tenth
+        values[f"{name}_last"] = sum(row[name] for row in log[-tenth:]) / tenth
+    for name in ("real_calls_per_rollout", "informative"):
+        values[name] = sum(row[name] for row in log) / max(1, len(log))
+    return values

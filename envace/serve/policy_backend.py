@@ -1,0 +1,98 @@
+"""The server's backend over a policy in process."""
+
+from pathlib import Path
+
+from envace.chat import CompactTemplate
+from envace.engines import Engine, Sampling
+from envace.rehearsal.strategies import strategy
+from envace.serve.backend import ChatReply, ChatRequest, ContextTooLongError, FinishReason
+from envace.trajectory import Message, Task, ToolCall
+
+
+class PolicyBackend:
+    """Answers chats with a policy; `NAME@parallel` rehearses privately first."""
+
+    def __init__(
+        self,
+        name: str,
+        engine: Engine,
+        template: CompactTemplate,
+        context: int,
+        branches: int,
+        max_tokens: int,
+        strategies: tuple[str, ...] = ("none", "parallel"),
+    ) -> None:
+        """Wrap a policy.
+
+        Args:
+            name: Model name; strategies other than `none` are `name@strategy`.
+            engine: The policy.
+            template: Its chat template.
+            context: Longest conversation plus reply, in tokens.
+            branches: Branches of a private rehearsal.
+            max_tokens: Tokens of one reply where the client sets no limit.
+            strategies: Strategies on offer.
+        """
+        self.name = name
+        self.engine = engine
+        self.template = template
+        self.context = context
+        self.branches = branches
+        self.max_tokens = max_tokens
+        self.strategies = {name if key == "none" else f"{name}@{key}": key for key in strategies}
+
+    def models(self) -> list[str]:
+        """Names a request may ask for, the default first."""
+        return list(self.strategies)
+
+    def reply(self, request: ChatRequest) -> ChatReply:
+        """Rehearse if asked, then write `n` assistant turns."""
+        limit = request.max_tokens or self.max_tokens
+        prompt = self.template.render(request.messages, request.tools).ids
+        if len(prompt) + limit > self.context:
+            raise ContextTooLongError(len(prompt) + limit, self.context)
+        task = Task(
+            id="served", world="", template="", seed=0, tools=request.tools, messages=request.messages
+        )
+        seed = request.seed or 0
+        prepare = strategy(self.strategies[request.model])
+        prepared = prepare(self.engine, self.template, [task], self.branches, seed)[0]
+        prompt = self.template.render((*request.messages, *prepared.notes), request.tools).ids
+        stop = frozenset({self.template.call_end, self.template.response_end}) | self.template.end_ids
+        sampling = Sampling(request.temperature, limit, stop, self.template.forbidden_ids, seed)
+        completions = self.engine.generate([prompt], sampling, request.n)[0]
+        messages, reasons = [], []
+        for completion in completions:
+            message, reason = self._turn(completion.ids)
+            messages.append(message)
+            reasons.append(reason)
+        return ChatReply(
+            messages=tuple(messages),
+            finish_reasons=tuple(reasons),
+            prompt_tokens=len(prompt),
+            completion_tokens=sum(len(completion.ids) for completion in completions),
+            rehearsal_tokens=prepared.tokens,
+        )
+
+    def _turn(self, ids: list[int]) -> tuple[Message, FinishReason]:
+        message = self.template.parse_act(ids)
+        if message.tool_calls:
+            calls = tuple(
+                ToolCall(name=call.name, arguments=call.arguments, id=f"call_{index}")
+                for index, call in enumerate(message.tool_calls)
+            )
+            return message.model_copy(update={"tool_calls": calls}), "tool_calls"
+        return message, "stop" if ids[-1] in self.template.end_ids else "length"
+
+
+def load_backend(
+    folder: Path | str, branches: int, max_tokens: int, name: str = "envace", context: int | None = None
+) -> PolicyBackend:
+    """A backend over a saved policy folder."""
+    from envace.engines.hf import HFEngine
+    from envace.models.build import load
+
+    template = CompactTemplate(folder)
+    model = load(folder)
+    limit = context or int(model.config.max_position_embeddings)
+    return PolicyBackend(name, HFEngine(model, template.vocabulary), template, limit, branches, max_tokens)

@@ -1,0 +1,75 @@
+"""check: rehearsed responses of a policy against the world, by Great Expectations → quality/.
+
+Always exits 0: `train` refuses a result that did not pass. Usage: python -m stages.check POLICY
+"""
+
+import sys
+from pathlib import Path
+from typing import Literal, cast
+
+from envace.files import write_json
+from envace.params import Params
+from envace.quality import Thresholds, check, rehearsed_output
+from envace.trajectory import Task, iter_records, write_records
+from envace.worlds import WORLDS
+from stages.base import METRICS, run, use_torch
+
+Policy = Literal["warmup", "trained"]
+
+
+def main(params: Params, policy: Policy) -> None:
+    """Rehearse every held-out call and validate the outcome."""
+    from envace.chat import CompactTemplate
+    from envace.engines.hf import HFEngine
+    from envace.models.build import load
+    from envace.rollout.predict import held_out_calls, predict
+
+    use_torch(params)
+    source = Path("models") / policy
+    template = CompactTemplate(source)
+    engine = HFEngine(load(source), template.vocabulary)
+    tasks = list(iter_records("data/synthetic/held_out.jsonl", Task))
+    calls = list(held_out_calls(tasks, params.seed))
+    tools = {world: {tool.name: tool for tool in WORLDS[world].tools} for world in WORLDS}
+    rows = [
+        rehearsed_output(
+            policy,
+            item.task,
+            tools[item.task.world][item.call.name],
+            item.call,
+            prediction.text,
+            item.actual,
+            prediction.terminated,
+        )
+        for item, prediction in zip(calls, predict(engine, template, calls), strict=True)
+    ]
+    gate = params.gate
+    thresholds = Thresholds(
+        worlds=gate.worlds,
+        tools={world: tuple(tools[world]) for world in gate.worlds},
+        agreement=gate.agreement,
+        error_agreement=gate.error_agreement,
+        parses=gate.parses,
+        terminated=gate.terminated,
+        min_rows=gate.min_rows,
+    )
+    folder = Path("quality")
+    result = check(rows, thresholds, folder / f"{policy}_docs")
+    write_records(folder / f"{policy}_rehearsed.jsonl", rows)
+    write_json(folder / f"{policy}.json", result.model_dump(mode="json"))
+    agreement = result.agreement
+    write_json(
+        METRICS / f"check_{policy}.json",
+        {
+            "passed": result.passed,
+            "environment_agreement": agreement.overall.share,
+            "worlds": {name: share.share for name, share in agreement.worlds.items()},
+            "failures": len(result.failures),
+        },
+    )
+    for line in result.failures:
+        print(f"quality: {line}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    run(lambda params: main(params, cast(Policy, sys.argv[1])))

@@ -1,0 +1,37 @@
+"""train: EnvACE, role-wise GRPO on rehearsed roll-outs → models/trained."""
+
+from pathlib import Path
+
+from envace.files import atomic_folder, read_json, write_json
+from envace.params import Params
+from envace.quality import QualityResult, gate
+from stages.base import METRICS, run, use_torch
+
+
+def main(params: Params) -> None:
+    """Train the warmed-up policy; refuses one that fails the quality gate."""
+    from envace.chat import CompactTemplate
+    from envace.engines.hf import HFEngine
+    from envace.models.build import load, save
+    from envace.report.curves import write_curve
+    from envace.rl.checkpoint import Checkpoint
+    from envace.rl.train import alarms, summary, train
+
+    gate(QualityResult.model_validate(read_json("quality/warmup.json")))
+    use_torch(params)
+    source = Path("models/warmup")
+    template = CompactTemplate(source)
+    model = load(source)
+    engine = HFEngine(model, template.vocabulary)
+    checkpoint = Checkpoint("train", params.train.model_dump(), params.seed, params.threads, source)
+    log = train(model, engine, template, params.train, params.seed, checkpoint)
+    with atomic_folder(Path("models/trained")) as folder:
+        save(model, source, folder)
+    write_curve("plots/train.csv", log)
+    alarm = alarms(log, params.train.collusion_tolerance)
+    write_json(METRICS / "train.json", summary(log) | {"collusion_alarms": len(alarm), "alarms": alarm})
+    checkpoint.discard()
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,39 @@
+"""warmup: supervised learning of both roles → models/warmup."""
+
+from pathlib import Path
+
+from envace.files import atomic_folder, write_json
+from envace.params import Params
+from envace.trajectory import iter_records
+from envace.trajectory.records import Trajectory
+from stages.base import METRICS, run, use_torch
+
+
+def main(params: Params) -> None:
+    """Warm the policy up, resuming an interrupted run."""
+    from envace.chat import CompactTemplate
+    from envace.models.build import load, save
+    from envace.report.curves import write_curve
+    from envace.rl.checkpoint import Checkpoint
+    from envace.rl.warmup import held_out_losses, warm_up
+
+    use_torch(params)
+    base, data = Path("models/base"), Path("data/split")
+    template = CompactTemplate(base)
+    streams = {
+        name: [template.render(t.messages, t.tools) for t in iter_records(data / f"{name}.jsonl", Trajectory)]
+        for name in ("train", "dev")
+    }
+    model = load(base)
+    checkpoint = Checkpoint("warmup", params.warmup.model_dump(), params.seed, params.threads, base, data)
+    curve = warm_up(model, streams["train"], params.warmup, params.seed, checkpoint)
+    losses = held_out_losses(model, streams["dev"], params.warmup.token_budget)
+    with atomic_folder(Path("models/warmup")) as folder:
+        save(model, base, folder)
+    write_curve("plots/warmup.csv", curve)
+    write_json(METRICS / "warmup.json", {"dev": losses, "steps": params.warmup.steps})
+    checkpoint.discard()
+
+
+if __name__ == "__main__":
+    run(main)
