@@ -10,7 +10,7 @@ from envace.trajectory import Message, Task, ToolCall
 
 
 class PolicyBackend:
-    """Answers chats with a policy; `NAME@parallel` rehearses privately first."""
+    """Answers chats with a policy; `NAME@STRATEGY` rehearses privately first."""
 
     def __init__(
         self,
@@ -25,13 +25,13 @@ class PolicyBackend:
         """Wrap a policy.
 
         Args:
-            name: Model name; strategies other than `none` are `name@strategy`.
+            name: Model name; strategies other than the first are `name@strategy`.
             engine: The policy.
             template: Its chat template.
             context: Longest conversation plus reply, in tokens.
             branches: Branches of a private rehearsal.
             max_tokens: Tokens of one reply where the client sets no limit.
-            strategies: Strategies on offer.
+            strategies: Strategies on offer; the plain name stands for the first.
         """
         self.name = name
         self.engine = engine
@@ -39,7 +39,9 @@ class PolicyBackend:
         self.context = context
         self.branches = branches
         self.max_tokens = max_tokens
-        self.strategies = {name if key == "none" else f"{name}@{key}": key for key in strategies}
+        self.strategies = {
+            name if position == 0 else f"{name}@{key}": key for position, key in enumerate(strategies)
+        }
 
     def models(self) -> list[str]:
         """Names a request may ask for, the default first."""
@@ -86,7 +88,11 @@ class PolicyBackend:
 
 
 def load_backend(
-    folder: Path | str, branches: int, max_tokens: int, name: str = "envace", context: int | None = None
+    folder: Path | str,
+    branches: int,
+    max_tokens: int,
+    name: str = "envace",
+    strategies: tuple[str, ...] = ("none", "parallel"),
 ) -> PolicyBackend:
     """A backend over a saved policy folder."""
     from envace.engines.hf import HFEngine
@@ -94,5 +100,6 @@ def load_backend(
 
     template = CompactTemplate(folder)
     model = load(folder)
-    limit = context or int(model.config.max_position_embeddings)
-    return PolicyBackend(name, HFEngine(model, template.vocabulary), template, limit, branches, max_tokens)
+    context = int(model.config.max_position_embeddings)
+    engine = HFEngine(model, template.vocabulary)
+    return PolicyBackend(name, engine, template, context, branches, max_tokens, strategies)

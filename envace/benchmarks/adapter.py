@@ -1,0 +1,139 @@
+"""What the adapters share: ask a harness script for outcomes, turn them into a result, cache items."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from envace.benchmarks.base import Benchmark, BenchmarkItem, BenchmarkResult, TaskResult, summarize
+from envace.benchmarks.harness import HERE, default_root, requirements, run_inside
+from envace.benchmarks.stats import stratified_sample
+from envace.errors import EnvaceError
+from envace.files import atomic_folder, digest, write_json
+from envace.serve.runner import KEY_VARIABLE
+from envace.trajectory.jsonl import iter_records, write_records
+from envace.trajectory.records import compact
+
+Ids = Mapping[str, Sequence[str]]
+"""Task ids by category."""
+
+
+def api_key() -> str:
+    """The server's key; clients insist on some text where the server asks for none."""
+    return os.environ.get(KEY_VARIABLE, "") or "none"
+
+
+def served_model(base_url: str) -> str:
+    """Name of the first model at `base_url`.
+
+    Raises:
+        EnvaceError: when nothing answers there.
+    """
+    import httpx
+
+    try:
+        headers = {"Authorization": f"Bearer {api_key()}"}
+        response = httpx.get(f"{base_url.rstrip('/')}/models", headers=headers, timeout=10)
+        response.raise_for_status()
+        return str(response.json()["data"][0]["id"])
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError) as error:
+        raise EnvaceError(
+            f"no model at {base_url}: {error or type(error).__name__}", "start it with `envace serve`"
+        ) from error
+
+
+class Adapter(Benchmark):
+    """Base of the adapters: the script `inside/<harness>_run.py` and its task ids.
+
+    Args:
+        root: Folder of all harnesses; None for the default.
+    """
+
+    env: Mapping[str, str]
+    """Variables the script needs."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or default_root()
+
+    def ids(self) -> Ids:
+        """Ids of all tasks by category."""
+        raise NotImplementedError
+
+    def describe(self, limit: int) -> dict[str, Any]:
+        """The fields of the result that say what was run."""
+        raise NotImplementedError
+
+    def items_job(self) -> dict[str, Any]:
+        """The job that lists all test items."""
+        return {"mode": "items"}
+
+    def ask(self, job: Mapping[str, Any], **env: str) -> dict[str, Any]:
+        """Run the script with a job."""
+        return run_inside(self.harness, f"{self.harness}_run.py", job, {**self.env, **env}, self.root)
+
+    def replay(self, mode: str, ids: Ids, **job: Any) -> list[dict[str, Any]]:
+        """Outcomes of answers that need no model: `gold`, `spoiled`, `nothing`."""
+        return self.ask({"mode": mode, "ids": ids, **job})["tasks"]
+
+    def means(self, mode: str) -> dict[str, float]:
+        """Score of a replay over all tasks, by group."""
+        tasks = [task(row) for row in self.replay(mode, self.ids())]
+        return {name: group.mean for name, group in summarize(tasks, {t.id: 0 for t in tasks}, 0).items()}
+
+    def floor(self) -> dict[str, float]:
+        """Score of an agent that does nothing, by group."""
+        return self.means("nothing")
+
+    def check(self) -> dict[str, float]:
+        """Score of the gold answers, by group."""
+        return self.means("gold")
+
+    def run(
+        self, base_url: str, limit: int, seed: int, out: Path, strategy: str = "direct"
+    ) -> BenchmarkResult:
+        """See `Benchmark.run`."""
+        model = served_model(base_url)
+        ids = stratified_sample(self.ids(), limit, seed)
+        rows = self.ask(
+            {"mode": "run", "ids": ids},
+            OPENAI_BASE_URL=base_url,
+            OPENAI_API_KEY=api_key(),
+            ENVACE_MODEL=model,
+            ENVACE_SEED=str(seed),
+        )["tasks"]
+        floors = {row["id"]: row["success"] for row in self.replay("nothing", ids)}
+        tasks = [task(row) for row in rows]
+        result = BenchmarkResult(
+            benchmark=self.name,
+            model=model,
+            strategy=strategy,
+            seed=seed,
+            groups=summarize(tasks, floors, seed),
+            tasks=tuple(tasks),
+            **self.describe(limit),
+        )
+        with atomic_folder(out) as folder:
+            write_json(folder / "result.json", result.model_dump(mode="json"))
+            answers = [compact({"id": row["id"], "answer": row["answer"]}) for row in rows]
+            (folder / "answers.jsonl").write_text("".join(line + "\n" for line in answers), "utf-8")
+        return result
+
+    def items(self) -> list[BenchmarkItem]:
+        """All test items, cached beside the harness."""
+        key = digest(requirements(self.harness), *sorted((HERE / "inside").glob("*.py")))
+        cache = self.root / self.harness / f"items.{key}.jsonl"
+        if not cache.is_file():
+            rows = self.ask(self.items_job())["items"]
+            write_records(cache, [BenchmarkItem.model_validate(row) for row in rows])
+        return list(iter_records(cache, BenchmarkItem))
+
+
+def task(row: Mapping[str, Any]) -> TaskResult:
+    """An outcome without the answer itself."""
+    return TaskResult.model_validate({key: value for key, value in row.items() if key != "answer"})
+
+
+def read_ids(path: Path) -> list[str]:
+    """The `id` of every JSON line of a data file."""
+    return [json.loads(line)["id"] for line in path.read_text("utf-8").splitlines() if line.strip()]
