@@ -64,8 +64,8 @@ class SynthesizeParams(Section):
 class FilterParams(Section):
     """The filtering funnel."""
 
-    rules: tuple[str, ...]
-    """Filters in order; names of `envace.filters.FILTERS`."""
+    rules: dict[str, dict[str, Any] | None]
+    """Filters of `envace.filters.FILTERS` with their options; they run in the registry's order."""
     max_loss: float
     """The stage fails when a larger share is quarantined."""
 

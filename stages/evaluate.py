@@ -1,0 +1,38 @@
+"""evaluate: the trained policy, served on loopback, through an official harness → evaluation/.
+
+Usage: python -m stages.evaluate BENCHMARK STRATEGY
+"""
+
+import sys
+from pathlib import Path
+
+from envace.benchmarks import benchmark
+from envace.files import write_json
+from envace.params import Params
+from stages.base import METRICS, run, use_torch
+
+
+def main(params: Params, name: str, strategy: str) -> None:
+    """Serve the policy and let the harness ask it."""
+    from envace.serve.policy_backend import load_backend
+    from envace.serve.runner import served
+
+    use_torch(params)
+    p = params.evaluate
+    backend = load_backend("models/trained", p.branches, p.served_tokens, strategies=(strategy,))
+    limit = {"bfcl_v4": p.bfcl_limit, "tau2": p.tau2_limit}[name]
+    with served(backend) as base_url:
+        result = benchmark(name).run(
+            base_url, limit, params.seed, Path("evaluation") / name / strategy, strategy
+        )
+    write_json(
+        METRICS / "evaluate" / f"{name}_{strategy}.json",
+        {
+            group: {"mean": round(value.mean, 6), "floor": round(value.floor, 6), "n": value.n}
+            for group, value in result.groups.items()
+        },
+    )
+
+
+if __name__ == "__main__":
+    run(lambda params: main(params, sys.argv[1], sys.argv[2]))

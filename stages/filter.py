@@ -1,0 +1,27 @@
+"""filter: the funnel of rules over synthetic and imported trajectories → data/filtered."""
+
+from pathlib import Path
+
+from envace.files import atomic_folder, write_json
+from envace.filters import filter_files, make_rules
+from envace.params import Params
+from stages.base import METRICS, run
+
+QUARANTINE = Path("data/quarantine")
+
+
+def main(params: Params) -> None:
+    """Filter; what is refused stays readable in data/quarantine, whatever happens."""
+    with atomic_folder(Path("data/filtered")) as folder:
+        result = filter_files(
+            [Path("data/synthetic/trajectories.jsonl")],
+            folder / "trajectories.jsonl",
+            QUARANTINE / "filter.jsonl",
+            make_rules(params.filter.rules),
+            params.filter.max_loss,
+        )
+    write_json(METRICS / "filter.json", result.metrics())
+
+
+if __name__ == "__main__":
+    run(main)
