@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Container
 
-from envace.leakage.material import Hit, Material, user_turns
+from envace.leakage.material import Hit, Material, asked
 from envace.leakage.text import tokenize
 
 
@@ -20,7 +20,7 @@ def find(material: Material, only: Container[int] | None = None) -> list[Hit]:
             wanted[text.tokens].append(item)
     found: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, text in enumerate(material.train_texts):
-        turns = user_turns(material.train[material.owners[number][0]])
+        turns = asked(material.train[material.owners[number][0]])
         parts = {text.tokens} | ({tokenize(turn).tokens for turn in turns} if len(turns) > 1 else set())
         for tokens in parts & wanted.keys():
             found[tokens].append(number)

@@ -17,7 +17,7 @@ class Material:
     items: Sequence[EvalItem]
     """Evaluation items."""
     train_texts: tuple[Text, ...]
-    """Distinct user turns of the training data, joined by newlines, in order of appearance."""
+    """Distinct questions of the training data, turns joined by newlines, in order of appearance."""
     owners: tuple[tuple[int, ...], ...]
     """For every distinct text, the trajectories that have it, ascending."""
     item_texts: tuple[Text, ...]
@@ -46,16 +46,25 @@ Find = Callable[[Material], list[Hit]]
 """A leakage method: all pairs of item and trajectories that match."""
 
 
-def user_turns(trajectory: Trajectory) -> tuple[str, ...]:
-    """What the user said, turn by turn."""
-    return tuple(message.content for message in trajectory.messages if message.role == "user")
+def asked(trajectory: Trajectory) -> tuple[str, ...]:
+    """What was asked, turn by turn.
+
+    In an executable world the printed start state is part of the question: the goals are
+    short templates, and the same words about another state are another task.
+    """
+    asking = ("system", "user") if trajectory.world else ("user",)
+    return tuple(
+        message.content
+        for message in trajectory.messages
+        if message.role in asking and message.name != "memory"
+    )
 
 
 def prepare(train: Sequence[Trajectory], items: Sequence[EvalItem]) -> Material:
     """Tokenize both sides; generated data repeats its texts, so equal ones are done once."""
     owners: dict[tuple[str, ...], list[int]] = {}
     for index, trajectory in enumerate(train):
-        owners.setdefault(user_turns(trajectory), []).append(index)
+        owners.setdefault(asked(trajectory), []).append(index)
     return Material(
         train=train,
         items=items,

@@ -88,7 +88,7 @@ def demonstration(task: Task, rng: random.Random, mixture: Mixture) -> Trajector
 
 def _mixed_memory(task: Task, world: World, first: ToolCall, rng: random.Random) -> Message:
     """A memory as parallel rehearsal leaves it: mostly the first call, some others, some wrong."""
-    calls = [first] if rng.random() < 0.7 else []
+    calls = [first] if rng.random() < 0.7 else [random_call(world, rng, task.names)]
     calls += [random_call(world, rng, task.names) for _ in range(rng.randint(0, 2))]
     responses = [compact(world.copy().call(call)) for call in calls]
     if rng.random() < 0.3:

@@ -1,10 +1,11 @@
 """Trajectory files: strict reading with file:line errors, quarantine, atomic writing."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -103,6 +104,11 @@ def _is_json(text: str) -> bool:
     return True
 
 
+def _line(fields: dict[str, Any]) -> str:
+    """One JSON line; half an emoji (a lone surrogate) has no UTF-8 form and becomes U+FFFD."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", compact(fields))
+
+
 def write_records(path: Path | str, records: Iterable[BaseModel]) -> int:
     """Write records as JSON lines, atomically; returns how many.
 
@@ -115,6 +121,6 @@ def write_records(path: Path | str, records: Iterable[BaseModel]) -> int:
             fields = record.model_dump(mode="json", exclude_defaults=True)
             if isinstance(record, Trajectory):
                 fields = {"schema_version": record.schema_version} | fields
-            handle.write(compact(fields) + "\n")
+            handle.write(_line(fields) + "\n")
             count += 1
     return count

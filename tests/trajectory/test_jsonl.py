@@ -180,3 +180,9 @@ def test_json_that_cannot_be_encoded_leaves_the_old_file(tmp_path) -> None:
     with pytest.raises(TypeError):
         write_json(path, {"a": 1, "b": object()})
     assert path.read_text(encoding="utf-8") == '{\n "a": "é"\n}\n'
+
+
+def test_half_an_emoji_is_replaced_and_the_file_stays_readable(tmp_path):
+    half = Trajectory(id="a", source="x", messages=(Message(role="user", content="ok \ud83d"),))
+    write_records(tmp_path / "t.jsonl", [half])
+    assert read_trajectories(tmp_path / "t.jsonl")[0].messages[0].content == "ok \ufffd"

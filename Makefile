@@ -1,0 +1,54 @@
+# Two commands for a fresh machine with Python and git: `make repro` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+export PATH := $(abspath $(VENV))/bin:$(PATH)
+INSTALLED := $(VENV)/.installed
+HARNESSED := .harness/.installed
+
+.PHONY: help install repro test test-slow lint controls flow clean
+
+help:
+	@echo "make repro                 set up, then run the whole workflow (PROFILE=smoke for two minutes)"
+	@echo "make test                  set up, then linters and the fast tests"
+	@echo "make test-slow             the end-to-end tests of minutes"
+	@echo "make controls              frozen simulator and longer warm-up, same seeds"
+	@echo "make flow                  the workflow as a Prefect flow"
+	@echo "make clean                 remove outputs of the workflow; the cache stays"
+
+install: $(INSTALLED)
+
+$(INSTALLED): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 12))' || \
+	  { echo "error: Python 3.11 or 3.12 is needed (make PYTHON=python3.12 …)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev]'
+	@touch $@
+
+$(HARNESSED): $(INSTALLED) $(wildcard envace/benchmarks/requirements/*.txt)
+	envace harness install
+	@touch $@
+
+repro: $(INSTALLED) $(HARNESSED)
+	$(if $(PROFILE),envace params profile=$(PROFILE))
+	dvc repro
+
+test: $(INSTALLED) lint
+	pytest
+
+test-slow: $(INSTALLED) $(HARNESSED)
+	pytest -m slow
+
+lint: $(INSTALLED)
+	ruff check .
+	ruff format --check .
+	mypy
+
+controls: $(INSTALLED)
+	python -m stages.controls
+
+flow: $(INSTALLED) $(HARNESSED)
+	python -m flows.replicate
+
+clean:
+	rm -rf data/synthetic data/filtered data/quarantine data/clean data/items data/split
+	rm -rf models metrics plots quality evaluation reports .scratch
