@@ -1,5 +1,7 @@
 """What all stages share: parameters, threads, one-line errors."""
 
+import contextlib
+import ctypes
 import logging
 import os
 import sys
@@ -10,6 +12,8 @@ from envace.errors import EnvaceError
 from envace.params import Params, load_params
 
 METRICS = Path("metrics")
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Options of glibc's `mallopt`."""
 
 
 def run(main: Callable[[Params], None]) -> None:
@@ -27,7 +31,15 @@ def run(main: Callable[[Params], None]) -> None:
 
 
 def use_torch(params: Params) -> None:
-    """Fix the number of torch threads, which is part of a result's reproducibility."""
+    """Fix the number of torch threads, which is part of a result's reproducibility.
+
+    On glibc, also keep freed memory: giving large buffers back to the system after every
+    operation costs a third of the time of batched decoding.
+    """
     import torch
 
     torch.set_num_threads(params.threads)
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(M_MMAP_THRESHOLD, 1 << 30)
+        libc.mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envace.benchmarks.base import BenchmarkResult, TaskResult, summarize
-from envace.chat import CompactTemplate
+from envace.chat import CompactTemplate, TokenRole
 from envace.engines import Engine, Sampling
 from envace.files import digest
 from envace.rehearsal.memory import Rehearsed, memory_message
 from envace.rehearsal.strategies import Preparation, strategy
-from envace.rollout.execute import execute_episodes
+from envace.rollout.answered import WorldResponder, answered_episodes
 from envace.trajectory import Task, ToolCall, compact
 from envace.worlds import WORLDS
 from envace.worlds.tasks import rebuild, verify
@@ -81,20 +81,21 @@ def _execute(
     suffix: str,
 ) -> list[TaskResult]:
     prompts = [(task, item.notes) for task, item in zip(tasks, prepared, strict=True)]
-    runs = execute_episodes(engine, template, prompts, Sampling(0.0, TURN_TOKENS))
+    world = WorldResponder(template, tasks)
+    episodes = answered_episodes(engine, template, prompts, Sampling(0.0, TURN_TOKENS), world)
     results = []
-    for run, item in zip(runs, prepared, strict=True):
-        verdict = verify(run.task, run.calls, run.answer)
+    for episode, item in zip(episodes, prepared, strict=True):
+        verdict = verify(episode.task, list(episode.calls), episode.answer)
         results.append(
             TaskResult(
-                id=run.task.id + suffix,
-                category=f"{run.task.world}.{run.task.template}{suffix}",
+                id=episode.task.id + suffix,
+                category=f"{episode.task.world}.{episode.task.template}{suffix}",
                 success=int(verdict.success),
                 scores={"state": float(verdict.state_reached), "answer": float(verdict.answer_right)},
-                act_tokens=run.act_tokens,
+                act_tokens=episode.stream().roles.count(int(TokenRole.ACT)),
                 rehearsal_tokens=item.tokens,
-                steps=len(run.calls),
-                error="" if run.answer is not None else "no answer",
+                steps=len(episode.calls),
+                error="" if episode.answer is not None else "no answer",
             )
         )
     return results

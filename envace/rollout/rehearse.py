@@ -26,7 +26,7 @@ def rehearse_episodes(
         Episodes grouped by prompt: entry `i * n + k` is sample `k` of prompt `i`.
     """
     rendered = [template.render((*task.messages, *notes), task.tools).ids for task, notes in prompts]
-    sampling = _with_markers(sampling, template, template.end_ids)
+    sampling = with_markers(sampling, template, template.end_ids)
     completions = engine.generate(rendered, sampling, n)
     return [
         parse_episode(template, task, notes, ids, completion)
@@ -35,7 +35,8 @@ def rehearse_episodes(
     ]
 
 
-def _with_markers(sampling: Sampling, template: CompactTemplate, stop: frozenset[int]) -> Sampling:
+def with_markers(sampling: Sampling, template: CompactTemplate, stop: frozenset[int]) -> Sampling:
+    """The same sampling with the template's stop and forbidden markers."""
     return Sampling(
         sampling.temperature, sampling.max_new_tokens, stop, template.forbidden_ids, sampling.seed
     )

@@ -68,7 +68,11 @@ class World:
         raise NotImplementedError
 
     def state(self) -> Any:
-        """A comparable value; equal values mean the goal state is reached."""
+        """A comparable value; equal values mean the goal state is reached.
+
+        It holds what was done as well as what is: an order that was placed and canceled
+        leaves the same stock as doing nothing, and doing nothing must not pass.
+        """
         raise NotImplementedError
 
     def random_arguments(self, tool: str, rng: random.Random, names: NamePool) -> dict[str, Any]:

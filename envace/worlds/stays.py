@@ -61,12 +61,13 @@ class Stays(World):
         for key, letter, price in zip(places, letters, prices, strict=True):
             self.lists[key].append([f"{letter}{rng.randint(0, 9)}", price])
         self.booked: list[str] = []
+        self.log: list[tuple[str, str]] = []
 
     def printed(self) -> str:
         return compact(self.lists)
 
     def state(self) -> Any:
-        return sorted(self.booked)
+        return self.log
 
     def _ids(self) -> list[str]:
         return [stay[0] for stays in self.lists.values() for stay in stays]
@@ -95,12 +96,14 @@ class Stays(World):
         if id in self.booked:
             raise ToolError("taken")
         self.booked.append(id)
+        self.log.append(("book", id))
         return {"booked": id}
 
     def release(self, id: str) -> Response:
         if id not in self.booked:
             raise ToolError("id")
         self.booked.remove(id)
+        self.log.append(("release", id))
         return {"released": id}
 
     def _filtered(self, rng: random.Random) -> tuple[str, str, str]:

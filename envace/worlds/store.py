@@ -52,12 +52,13 @@ class Store(World):
         }
         self.orders: dict[str, tuple[str, int]] = {}
         self.placed = 0
+        self.log: list[tuple[Any, ...]] = []
 
     def printed(self) -> str:
         return compact(self.items)
 
     def state(self) -> Any:
-        return self.items, self.orders
+        return self.items, self.orders, self.log
 
     def random_arguments(self, tool: str, rng: random.Random, names: NamePool) -> dict[str, Any]:
         if tool == "get_item":
@@ -88,12 +89,14 @@ class Store(World):
         record[2] -= qty
         self.placed += 1
         self.orders[f"o{self.placed}"] = (id, qty)
+        self.log.append(("order", id, qty))
         return {"order": f"o{self.placed}", "left": record[2]}
 
     def cancel(self, order: str) -> Response:
         if order not in self.orders:
             raise ToolError("order")
         id, qty = self.orders.pop(order)
+        self.log.append(("cancel", id, qty))
         next(record for record in self.items.values() if record[0] == id)[2] += qty
         return {"canceled": order}
 

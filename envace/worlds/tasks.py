@@ -9,12 +9,16 @@ from envace.worlds.names import PoolLabel, pool
 
 CHECKLIST = (
     ChecklistItem(
-        id="state", kind="goal_state", question="Is the world in the goal state?", weight=0.5,
+        id="state", kind="goal_state", question="Is the world in the goal state?", weight=0.4,
         focus_on="assistant.tool_calls",
     ),
     ChecklistItem(
-        id="answer", kind="answer", question="Is the final answer the expected one?", weight=0.5,
+        id="answer", kind="answer", question="Is the final answer the expected one?", weight=0.4,
         focus_on="assistant.content.user_visible_reply",
+    ),
+    ChecklistItem(
+        id="grounded", kind="call", question="Was a tool called before the answer?", weight=0.2,
+        focus_on="assistant.tool_calls",
     ),
 )  # fmt: skip
 
@@ -42,8 +46,8 @@ class Verdict:
 
     @property
     def success(self) -> bool:
-        """Both checklist items hold."""
-        return self.state_reached and self.answer_right
+        """All checklist items hold; an answer read off the prompt without a call is not grounded."""
+        return self.state_reached and self.answer_right and bool(self.steps)
 
 
 def pose(name: str, template: str, seed: int, names: PoolLabel) -> Task:
