@@ -36,9 +36,12 @@ def atomic_folder(path: Path | str) -> Iterator[Path]:
     temporary.mkdir()
     try:
         yield temporary
+        # The old folder steps aside whole, so that a kill never leaves half of it in place.
+        former = path.with_name(f".{path.name}.{os.getpid()}.old")
         if path.exists():
-            shutil.rmtree(path)
-        temporary.replace(path)
+            path.rename(former)
+        temporary.rename(path)
+        shutil.rmtree(former, ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -62,8 +65,10 @@ def digest(*parts: Any) -> str:
         if isinstance(part, Path):
             files = sorted(p for p in part.rglob("*") if p.is_file()) if part.is_dir() else [part]
             for file in files:
-                sha.update(file.name.encode())
-                sha.update(file.read_bytes())
+                content = file.read_bytes()
+                name = file.relative_to(part).as_posix() if part.is_dir() else file.name
+                sha.update(f"{name}\0{len(content)}\0".encode())
+                sha.update(content)
         else:
             sha.update(json.dumps(part, sort_keys=True, default=str).encode())
         sha.update(b"\0")

@@ -26,28 +26,28 @@ class Section(BaseModel):
 class ModelParams(Section):
     """The policy from scratch."""
 
-    vocabulary: int
+    vocabulary: int = Field(ge=1)
     """Tokenizer entries at most: bytes, markers and merges."""
     hidden: int = Field(multiple_of=64)
     """Width."""
     layers: int = Field(ge=2)
     """Transformer layers."""
-    context: int
+    context: int = Field(ge=1)
     """Longest sequence in tokens."""
-    copy_steps: int
+    copy_steps: int = Field(ge=0)
     """Copy-drill batches before anything else."""
 
 
 class SynthesizeParams(Section):
     """Numbers of synthetic trajectories by kind."""
 
-    demonstrations: int
+    demonstrations: int = Field(ge=1)
     """Expert solutions of demonstrated templates."""
-    drills: int
+    drills: int = Field(ge=0)
     """Random calls answered by a world; environment loss only."""
-    memories: int
+    memories: int = Field(ge=0)
     """Commit-once tasks solved by reading a memory, right or wrong."""
-    commits: int
+    commits: int = Field(ge=0)
     """Commit-once tasks answered by a random commit."""
     wrong_call_rate: float = Field(ge=0, le=1)
     """Chance of an injected wrong call before an expert call."""
@@ -55,9 +55,9 @@ class SynthesizeParams(Section):
     """Share of demonstrations with a private memory in front."""
     format_only: tuple[str, ...]
     """Worlds whose drill responses are shuffled: format without knowledge."""
-    held_out_per_template: int
+    held_out_per_template: int = Field(ge=1)
     """Evaluation tasks for each template of a chained world, on held-out names."""
-    held_out_commits: int
+    held_out_commits: int = Field(ge=1)
     """Evaluation tasks of each commit-once world."""
 
 
@@ -66,7 +66,7 @@ class FilterParams(Section):
 
     rules: dict[str, dict[str, Any] | None]
     """Filters of `envace.filters.FILTERS` with their options; they run in the registry's order."""
-    max_loss: float
+    max_loss: float = Field(ge=0, le=1)
     """The stage fails when a larger share is quarantined."""
 
 
@@ -89,17 +89,17 @@ class SplitParams(Section):
 class WarmupParams(Section):
     """Supervised warm-up on both roles."""
 
-    steps: int
+    steps: int = Field(ge=1)
     """Optimizer steps."""
-    token_budget: int
+    token_budget: int = Field(ge=1)
     """Tokens of one batch, padding included."""
-    matrix_rate: float
+    matrix_rate: float = Field(gt=0)
     """Learning rate of Muon, for hidden matrices."""
-    rest_rate: float
+    rest_rate: float = Field(gt=0)
     """Learning rate of AdamW, for everything else."""
-    environment_weight: float
+    environment_weight: float = Field(ge=0)
     """λ: weight of the environment role's tokens."""
-    checkpoint_every: int
+    checkpoint_every: int = Field(ge=1)
     """Steps between resume points."""
 
 
@@ -108,63 +108,61 @@ class GateParams(Section):
 
     worlds: tuple[str, ...]
     """Worlds under the gate; a format-only world has nothing to agree with yet."""
-    agreement: float
+    agreement: float = Field(ge=0, le=1)
     """Least share of core responses that equal the world's, per tool and overall."""
-    error_agreement: float
+    error_agreement: float = Field(ge=0, le=1)
     """The same for refusals."""
-    parses: float
+    parses: float = Field(ge=0, le=1)
     """Least share of responses that are JSON objects or lists."""
-    terminated: float
+    terminated: float = Field(ge=0, le=1)
     """Least share that the model ended itself."""
-    min_rows: int
+    min_rows: int = Field(ge=1)
     """Least number of core responses per tool."""
 
 
 class TrainParams(Section):
     """EnvACE training: role-wise GRPO on rehearsed roll-outs."""
 
-    steps: int
+    steps: int = Field(ge=1)
     """Optimizer steps."""
-    chained_tasks: int
+    chained_tasks: int = Field(ge=1)
     """Tasks of the chained worlds a step."""
-    committing_tasks: int
+    committing_tasks: int = Field(ge=0)
     """Tasks of the commit-once worlds a step."""
     group: int = Field(ge=2)
     """Roll-outs a task."""
-    branches: int
+    branches: int = Field(ge=1)
     """Branches of each private rehearsal."""
-    max_new_tokens: int
+    max_new_tokens: int = Field(ge=1)
     """Tokens at most in one episode."""
-    rate: float
+    rate: float = Field(gt=0)
     """Learning rate of AdamW."""
     environment: Literal["grpo", "observe", "both", "none"]
     """How the environment role learns."""
-    environment_weight: float
+    environment_weight: float = Field(ge=0)
     """λ: weight of the environment role's terms."""
-    replayed: int
+    replayed: int = Field(ge=0)
     """Revealed transcripts of earlier steps that are observed again in each step."""
-    baseline: Literal["trajectory", "row"]
-    """What one mean of the group's baseline counts."""
     std: bool
     """Divide advantages by the group's spread."""
-    entropy: float
+    entropy: float = Field(ge=0)
     """Entropy bonus on act tokens."""
-    collusion_tolerance: float
+    collusion_tolerance: float = Field(ge=0)
     """Fall of agreement, while success rises, that raises the alarm."""
-    checkpoint_every: int
+    checkpoint_every: int = Field(ge=1)
     """Steps between resume points."""
 
 
 class EvaluateParams(Section):
     """Evaluation."""
 
-    branches: int
+    branches: int = Field(ge=1)
     """Branches of a private rehearsal."""
-    bfcl_limit: int
+    bfcl_limit: int = Field(ge=0)
     """Tasks per BFCL category; 0 means all."""
-    tau2_limit: int
+    tau2_limit: int = Field(ge=0)
     """Tasks of τ² mock; 0 means all."""
-    served_tokens: int
+    served_tokens: int = Field(ge=1)
     """Tokens at most in one served reply."""
 
 
@@ -173,9 +171,9 @@ class Params(Section):
 
     profile: str
     """Name of the profile it was composed from."""
-    seed: int
+    seed: int = Field(ge=0)
     """Seed of everything."""
-    threads: int
+    threads: int = Field(ge=1)
     """Torch threads; part of the result, because summation order is."""
     model: ModelParams
     synthesize: SynthesizeParams
@@ -211,7 +209,13 @@ def load_params(path: Path | str = "params.yaml") -> Params:
     path = Path(path)
     if not path.is_file():
         raise EnvaceError(f"{path}: no such file", "run in the project folder")
-    values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise EnvaceError(
+            f"{path}: not readable as YAML: {reason}", "mend it, or run `envace params`"
+        ) from error
     found = forbidden_names(values)
     if found:
         raise EnvaceError(

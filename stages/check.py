@@ -46,7 +46,11 @@ def main(params: Params, policy: Policy) -> None:
     gate = params.gate
     thresholds = Thresholds(
         worlds=gate.worlds,
-        tools={world: tuple(tools[world]) for world in gate.worlds},
+        # Of a commit-once world the held-out calls are commits only.
+        tools={
+            world: tuple(name for name, tool in tools[world].items() if tool.irreversible or not commit_once)
+            for world, commit_once in ((name, WORLDS[name].commit_once) for name in WORLDS)
+        },
         agreement=gate.agreement,
         error_agreement=gate.error_agreement,
         parses=gate.parses,

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from envace.chat.stream import Span, TokenRole, TokenStream
 from envace.chat.tokenizer import ACT, END, ENV, MARKERS, MEMORY, SYSTEM, USER, load
-from envace.trajectory import Message, Tool, ToolCall
+from envace.trajectory import Message, Tool, ToolCall, compact
 
 CONTEXT = TokenRole.CONTEXT
 
@@ -84,7 +84,10 @@ class CompactTemplate:
                 stream.add([ACT], CONTEXT)
 
     def spans(self, sampled: Sequence[int]) -> list[Span]:
-        """Split tokens sampled after an `<|act|>` into role spans; stops at an illegal marker."""
+        """Split tokens sampled after an `<|act|>` into role spans.
+
+        An illegal marker ends the last span and belongs to it: whoever wrote it is to blame.
+        """
         spans: list[Span] = []
         role, start = TokenRole.ACT, 0
         for index, token in enumerate(sampled):
@@ -92,7 +95,7 @@ class CompactTemplate:
                 continue
             legal = {ENV, END} if role is TokenRole.ACT else {ACT}
             if token not in legal:
-                spans.append(Span(role, start, index, None))
+                spans.append(Span(role, start, index + 1, None))
                 return spans
             spans.append(Span(role, start, index + 1, token))
             if token == END:
@@ -128,7 +131,7 @@ def parse_calls(text: str) -> tuple[tuple[ToolCall, ...], str]:
     """Calls among the lines of a text, and the remaining lines as prose."""
     calls: list[ToolCall] = []
     prose: list[str] = []
-    for line in text.splitlines():
+    for line in text.split("\n"):
         call = parse_call(line)
         if call is None:
             prose.append(line)
@@ -141,7 +144,10 @@ def parse_call(line: str) -> ToolCall | None:
     """One `{"name":…,"arguments":{…}}` object, or None when the line is anything else."""
     try:
         value = json.loads(line)
-    except ValueError:
+        line.encode()
+        compact(value).encode()
+    except (ValueError, RecursionError):
+        # A lone surrogate, raw or escaped, has no UTF-8 form and could not be rendered again.
         return None
     if not isinstance(value, dict) or set(value) != {"name", "arguments"}:
         return None

@@ -5,7 +5,6 @@ encoded as plain text, so nobody can forge a turn.
 """
 
 from collections.abc import Iterable
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,7 +48,6 @@ def train(texts: Iterable[str], vocabulary: int) -> "Tokenizer":
     return tokenizer
 
 
-@cache
 def load(folder: Path | str) -> "Tokenizer":
     """Load `tokenizer.json` of a model folder; markers in text stay plain text."""
     from tokenizers import Tokenizer

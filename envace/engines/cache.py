@@ -50,6 +50,15 @@ class GrowingLayer(DynamicLayer):
         """Keep the given rows."""
         self._select(indices)
 
+    def reorder_cache(self, beam_idx: torch.LongTensor) -> None:
+        """Take the rows in another order."""
+        self._select(beam_idx)
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """Forget the last positions; the number is negative, as in the parent."""
+        self._length -= abs(tokens_to_remove)
+        self._select(torch.arange(self._room_k.shape[0]))
+
     def batch_repeat_interleave(self, repeats: int) -> None:
         """Repeat every row."""
         self._select(torch.arange(self._room_k.shape[0]).repeat_interleave(repeats))

@@ -25,7 +25,8 @@ class HFEngine:
             model: A transformers causal LM.
             vocabulary: Number of real token ids; ids above are padding of the embedding
                 matrix and are never sampled.
-            max_rows: Rows decoded at once; longer requests are served in slices.
+            max_rows: Rows decoded at once; longer requests are served in slices. The samples
+                of one prompt share its prefill and stay together, even if they are more.
         """
         self.model = model
         self.vocabulary = vocabulary

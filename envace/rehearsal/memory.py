@@ -5,6 +5,7 @@ needs only what tools declare (`Outcome`): refusals last, then by the declared n
 """
 
 import json
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,9 +30,15 @@ class Memory:
     message: Message
     """The text, as a system message named `memory`, to put after the prompt."""
     best: ToolCall | None
-    """The first call of the list: what a reader that only follows the rule would commit."""
+    """What a reader that only follows the rule would commit: the first usable call of the list,
+    of an irreversible tool where there is one, because a mere quote decides nothing."""
     predictions: dict[str, str]
     """Predicted response by call text (majority over rehearsals)."""
+
+    @property
+    def notes(self) -> tuple[Message, ...]:
+        """What goes into the prompt: nothing at all when nothing was predicted."""
+        return (self.message,) if self.predictions else ()
 
 
 def memory_message(rehearsed: Sequence[Rehearsed], tools: Sequence[Tool]) -> Memory:
@@ -49,7 +56,12 @@ def memory_message(rehearsed: Sequence[Rehearsed], tools: Sequence[Tool]) -> Mem
         predictions, key=lambda text: (rank(predictions[text], outcomes.get(calls[text].name)), text)
     )
     lines = [f"{text} {predictions[text]}" for text in ranked]
-    useful = [text for text in ranked if rank(predictions[text], outcomes.get(calls[text].name))[0] == 0]
+    final = {tool.name for tool in tools if tool.irreversible} or set(outcomes)
+    useful = [
+        text
+        for text in ranked
+        if calls[text].name in final and rank(predictions[text], outcomes[calls[text].name])[0] == 0
+    ]
     return Memory(
         message=Message(role="system", name="memory", content="\n".join(lines), author="policy"),
         best=calls[useful[0]] if useful else None,
@@ -61,7 +73,7 @@ def rank(response: str, outcome: Outcome | None) -> tuple[int, float]:
     """Sort key of a predicted response: usable ones first, then by the declared outcome."""
     try:
         value = json.loads(response)
-    except ValueError:
+    except (ValueError, RecursionError):
         return 2, 0.0
     if not isinstance(value, dict) or "error" in value:
         return 1, 0.0
@@ -70,4 +82,10 @@ def rank(response: str, outcome: Outcome | None) -> tuple[int, float]:
     number = value.get(outcome.field)
     if isinstance(number, bool) or not isinstance(number, int | float):
         return 1, 0.0
-    return 0, float(number if outcome.better == "lower" else -number)
+    try:
+        value = float(number)
+    except OverflowError:
+        return 1, 0.0
+    if not math.isfinite(value):
+        return 1, 0.0
+    return 0, value if outcome.better == "lower" else -value

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from envace.chat import CompactTemplate
 from envace.engines import Engine, Sampling
 from envace.rehearsal.memory import Memory, Rehearsed, memory_message
-from envace.rollout.episode import Episode, parse_episode
+from envace.rollout.answered import SimulatorResponder, answered_episodes
+from envace.rollout.episode import Episode
+from envace.rollout.rehearse import Notes, rehearse_episodes
 from envace.trajectory import Task
 
 BRANCH_TOKENS = 64
@@ -35,25 +37,28 @@ def rehearse_next_call(
     repeats: int = 1,
     temperature: float = 1.0,
     seed: int = 0,
+    simulator: Engine | None = None,
 ) -> list[Rehearsal]:
     """Rehearse the next call `repeats` times, with `branches` branches each, for every task.
 
-    All branches of a task share one prefill.
+    All branches of a task share one prefill. With a `simulator`, that engine writes the
+    responses in place of the policy's own environment role.
 
     Returns:
         Rehearsals grouped by task: entry `i * repeats + k` is rehearsal `k` of task `i`.
     """
-    rendered = [template.render(task.messages, task.tools).ids for task in tasks]
-    stop = frozenset({template.response_end}) | template.end_ids
-    sampling = Sampling(temperature, BRANCH_TOKENS, stop, template.forbidden_ids, seed)
-    completions = engine.generate(rendered, sampling, n=branches * repeats)
-    rehearsals: list[Rehearsal] = []
-    for task, ids, group in zip(tasks, rendered, completions, strict=True):
-        episodes = [parse_episode(template, task, (), ids, completion) for completion in group]
-        for start in range(0, len(episodes), branches):
-            own = tuple(episodes[start : start + branches])
-            rehearsals.append(Rehearsal(memory_message(_predicted(own), task.tools), own))
-    return rehearsals
+    sampling = Sampling(temperature, BRANCH_TOKENS, seed=seed)
+    per_task = branches * repeats
+    if simulator is None:
+        stop = frozenset({template.response_end}) | template.end_ids
+        prompts: list[tuple[Task, Notes]] = [(task, ()) for task in tasks]
+        episodes = rehearse_episodes(engine, template, prompts, sampling, per_task, stop)
+    else:
+        responder = SimulatorResponder(simulator, template, sampling)
+        prompts = [(task, ()) for task in tasks for _ in range(per_task)]
+        episodes = answered_episodes(engine, template, prompts, sampling, responder, max_turns=1)
+    own = [tuple(episodes[start : start + branches]) for start in range(0, len(episodes), branches)]
+    return [Rehearsal(memory_message(_predicted(group), group[0].task.tools), group) for group in own]
 
 
 def _predicted(branches: Sequence[Episode]) -> list[Rehearsed]:

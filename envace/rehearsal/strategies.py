@@ -43,7 +43,7 @@ def parallel(
     """N independent rehearsals of the next call, summarized into a memory."""
     return [
         Preparation(
-            notes=(rehearsal.memory.message,) if rehearsal.memory.predictions else (),
+            notes=rehearsal.memory.notes,
             tokens=sum(len(branch.sampled) for branch in rehearsal.branches),
             recommended=rehearsal.memory.best,
         )

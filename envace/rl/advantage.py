@@ -45,7 +45,7 @@ def advantages(
         spread = (sum((value - mean) ** 2 for value in values) / len(values)) ** 0.5
         # A constant group must give exactly 0, whatever rounding did to its mean.
         means[group] = values[0] if min(values) == max(values) else mean
-        scales[group] = spread + std_floor if std else 1.0
+        scales[group] = (spread + std_floor or 1.0) if std else 1.0
     single = {group for group, by_key in members.items() if len(by_key) == 1}
     return [
         0.0 if group in single else (score - means[group]) / scales[group]

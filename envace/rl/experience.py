@@ -8,10 +8,15 @@ from envace.chat import CompactTemplate, TokenStream
 from envace.engines import Engine, Sampling
 from envace.rehearsal.parallel import Rehearsal, rehearse_next_call
 from envace.rewards.replay import Scored, revealed_stream, score
-from envace.rollout.rehearse import rehearse_episodes
+from envace.rollout.answered import SimulatorResponder, answered_episodes
+from envace.rollout.episode import Episode
+from envace.rollout.rehearse import Notes, rehearse_episodes
 from envace.trajectory import Task
 from envace.worlds import WORLDS
 from envace.worlds.tasks import pose, templates, verify
+
+REHEARSAL_SEED = 50
+"""Offset of the private rehearsals' seed within a step: episodes draw other numbers."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,7 @@ def collect(
     branches: int,
     max_new_tokens: int,
     seed: int,
+    simulator: Engine | None = None,
 ) -> Experience:
     """Roll every task out `group` times; commit-once tasks rehearse privately before each.
 
@@ -93,22 +99,25 @@ def collect(
         branches: Branches of each private rehearsal.
         max_new_tokens: Tokens at most in one episode.
         seed: Seed of all sampling in this step.
+        simulator: Another model that answers in place of the policy's own environment role.
     """
     chained = [task for task in tasks if not WORLDS[task.world].commit_once]
     committing = [task for task in tasks if WORLDS[task.world].commit_once]
     sampling = Sampling(temperature=1.0, max_new_tokens=max_new_tokens, seed=seed)
 
-    episodes = rehearse_episodes(engine, template, [(task, ()) for task in chained], sampling, group)
+    episodes: list[Episode] = []
+    if chained:
+        episodes = _roll_out(engine, template, [(task, ()) for task in chained], sampling, group, simulator)
     rehearsals: list[Rehearsal | None] = [None] * len(episodes)
     if committing:
-        private = rehearse_next_call(engine, template, committing, branches, group, seed=seed)
-        prompts = [
-            (task, (rehearsal.memory.message,))
-            for task, rehearsal in zip(
-                [task for task in committing for _ in range(group)], private, strict=True
-            )
+        private = rehearse_next_call(
+            engine, template, committing, branches, group, seed=seed + REHEARSAL_SEED, simulator=simulator
+        )
+        repeated = [task for task in committing for _ in range(group)]
+        prompts: list[tuple[Task, Notes]] = [
+            (task, rehearsal.memory.notes) for task, rehearsal in zip(repeated, private, strict=True)
         ]
-        episodes += rehearse_episodes(engine, template, prompts, sampling)
+        episodes += _roll_out(engine, template, prompts, sampling, 1, simulator)
         rehearsals += private
 
     scored = [score(episode) for episode in episodes]
@@ -123,6 +132,22 @@ def collect(
         revealed=[revealed_stream(item, template) for item in distinct.values()],
         real_calls=sum(len(item.verdict.steps) for item in scored),
     )
+
+
+def _roll_out(
+    engine: Engine,
+    template: CompactTemplate,
+    prompts: Sequence[tuple[Task, Notes]],
+    sampling: Sampling,
+    n: int,
+    simulator: Engine | None,
+) -> list[Episode]:
+    """`n` episodes a prompt, answered by the policy itself or by the simulator."""
+    if simulator is None:
+        return rehearse_episodes(engine, template, prompts, sampling, n)
+    responder = SimulatorResponder(simulator, template, sampling)
+    repeated = [prompt for prompt in prompts for _ in range(n)]
+    return answered_episodes(engine, template, repeated, sampling, responder)
 
 
 def _mean(values: Sequence[float]) -> float:

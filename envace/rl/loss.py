@@ -1,10 +1,13 @@
 """Losses as functions of token log-probabilities; the model appears only in `token_logprobs`."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from envace.rl.batch import Batch
+
+NEGATIVE = -1e9
 
 
 def autocast(enabled: bool) -> torch.autocast:
@@ -13,7 +16,11 @@ def autocast(enabled: bool) -> torch.autocast:
 
 
 def token_logprobs(
-    model: Any, batch: Batch, selected: torch.Tensor, bfloat16: bool = True
+    model: Any,
+    batch: Batch,
+    selected: torch.Tensor,
+    bfloat16: bool = True,
+    never: Sequence[int] = (),
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Log-probabilities of selected target tokens.
 
@@ -23,6 +30,8 @@ def token_logprobs(
         selected: Which tokens of `batch.ids[:, 1:]` are wanted, bool [rows, length - 1];
             the language-model head runs on these only.
         bfloat16: Run matrix products in bfloat16.
+        never: Ids that the sampler never draws; left out here too, so that both sides mean
+            the same distribution.
 
     Returns:
         Log-probabilities and entropies, each [number selected], float32.
@@ -31,7 +40,10 @@ def token_logprobs(
         # Right padding is never attended to by real tokens under a causal mask, so no mask is needed.
         hidden = model.model(input_ids=batch.ids, use_cache=False).last_hidden_state
         logits = model.lm_head(hidden[:, :-1][selected])
-    logprobs = logits.float().log_softmax(-1)
+    logits = logits.float()
+    if never:
+        logits[:, list(never)] = NEGATIVE
+    logprobs = logits.log_softmax(-1)
     chosen = logprobs.gather(1, batch.ids[:, 1:][selected][:, None])[:, 0]
     return chosen, -(logprobs.exp() * logprobs).sum(-1)
 

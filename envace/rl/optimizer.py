@@ -1,6 +1,5 @@
 """Muon on the matrices, AdamW on everything else; one learning-rate factor drives both."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -54,9 +53,3 @@ def warmup_then_linear(step: int, steps: int, warmup: int, hold: float, floor: f
     rise = min(1.0, (step + 1) / warmup)
     fall = min(1.0, max(floor, (1 - step / steps) / (1 - hold)))
     return rise * fall
-
-
-def parameters(optimizer: MuonAdamW) -> Iterator[torch.nn.Parameter]:
-    """All parameters under the optimizer."""
-    for part in optimizer.parts:
-        yield from part.param_groups[0]["params"]

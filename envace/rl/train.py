@@ -6,7 +6,8 @@ from typing import Any
 import torch
 
 from envace.chat import CompactTemplate, TokenStream
-from envace.engines.hf import HFEngine
+from envace.engines import Engine
+from envace.errors import EnvaceError
 from envace.params import TrainParams
 from envace.progress import track
 from envace.quality.collusion import collusion
@@ -17,17 +18,20 @@ from envace.worlds import WORLDS
 
 RISE = 5
 """Steps of linear learning-rate rise."""
+SEEDS_A_STEP = 100
+"""Sampling seeds set apart for one step, so that no two steps draw the same numbers."""
 REPLAY_LIMIT = 4000
 """Revealed transcripts kept; the oldest leave first."""
 
 
 def train(
     model: Any,
-    engine: HFEngine,
+    engine: Engine,
     template: CompactTemplate,
     params: TrainParams,
     seed: int,
     checkpoint: Checkpoint,
+    simulator: Engine | None = None,
 ) -> list[dict[str, float]]:
     """Train in place, resuming where `checkpoint` left off; returns one log row a step.
 
@@ -38,14 +42,20 @@ def train(
         params: Hyper-parameters.
         seed: Seed of tasks and sampling.
         checkpoint: Resume point of this run.
+        simulator: A model that answers in place of the policy, e.g. a frozen copy.
     """
+    if simulator is not None and params.environment in ("grpo", "both"):
+        raise EnvaceError(
+            f"environment: {params.environment} rewards responses that a simulator wrote",
+            "use observe or none with a simulator",
+        )
     settings = UpdateSettings(
         environment=params.environment,
         environment_weight=params.environment_weight,
-        baseline=params.baseline,
         std=params.std,
         entropy=params.entropy,
     )
+    never = [*template.forbidden_ids, *range(template.vocabulary, model.config.vocab_size)]
     optimizer = torch.optim.AdamW(model.parameters(), lr=params.rate, betas=(0.9, 0.95), weight_decay=0.0)
     start, extra = checkpoint.load(model, optimizer)
     log: list[dict[str, float]] = extra.get("log", [])
@@ -53,13 +63,19 @@ def train(
     for step in track(range(params.steps), "training", start):
         rng = random.Random(f"train/{seed}/{step}")
         tasks = draw_tasks(params.chained_tasks, params.committing_tasks, rng)
-        sampling_seed = seed * 1_000_000 + step
         experience = collect(
-            engine, template, tasks, params.group, params.branches, params.max_new_tokens, sampling_seed
+            engine,
+            template,
+            tasks,
+            params.group,
+            params.branches,
+            params.max_new_tokens,
+            (seed * 1_000_000 + step) * SEEDS_A_STEP,
+            simulator,
         )
         rows = policy_rows(experience, params.group, settings)
         again = rng.sample(replay, min(params.replayed, len(replay)))
-        parts = backward(model, rows, [*experience.revealed, *again], settings)
+        parts = backward(model, rows, [*experience.revealed, *again], settings, never)
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         for group in optimizer.param_groups:
             group["lr"] = params.rate * min(1.0, (step + 1) / RISE)

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import torch
 
 from envace.chat import TokenRole, TokenStream
-from envace.rl.advantage import Baseline, advantages
+from envace.rl.advantage import advantages
 from envace.rl.batch import by_token_budget, collate
 from envace.rl.experience import Experience
 from envace.rl.loss import cross_entropy, policy_gradient, token_logprobs
@@ -33,8 +33,6 @@ class UpdateSettings:
     """How the environment role learns."""
     environment_weight: float = 1.0
     """λ: weight of the environment role's terms."""
-    baseline: Baseline = "trajectory"
-    """What one mean of the group's baseline counts."""
     std: bool = True
     """Divide advantages by the group's spread."""
     clip: float = 0.2
@@ -62,7 +60,7 @@ def policy_rows(experience: Experience, group: int, settings: UpdateSettings) ->
     scores = [scored.reward for scored in experience.scored]
     ids = list(range(len(scores)))
     tasks = [index // group for index in ids]
-    values = advantages(scores, tasks, ids, settings.baseline, settings.std)
+    values = advantages(scores, tasks, ids, std=settings.std)
     rows: list[PolicyRow] = []
     rewarded = settings.environment in ("grpo", "both")
     for scored, rehearsal, value in zip(experience.scored, experience.rehearsals, values, strict=True):
@@ -82,15 +80,26 @@ def backward(
     rows: Sequence[PolicyRow],
     observed: Sequence[TokenStream],
     settings: UpdateSettings,
+    never: Sequence[int] = (),
 ) -> dict[str, float]:
-    """Accumulate gradients of all terms; returns loss parts and the sampler gap."""
-    parts = _backward_policy(model, rows, settings) if rows else {}
+    """Accumulate gradients of all terms; returns loss parts and the sampler gap.
+
+    Args:
+        model: Policy; its gradients are added to.
+        rows: Episodes with advantages.
+        observed: True transcripts to observe.
+        settings: Hyper-parameters.
+        never: Ids that the sampler never draws.
+    """
+    parts = _backward_policy(model, rows, settings, never) if rows else {}
     if settings.environment in ("observe", "both") and observed:
         parts["observe_loss"] = _backward_observe(model, observed, settings)
     return parts
 
 
-def _backward_policy(model: Any, rows: Sequence[PolicyRow], settings: UpdateSettings) -> dict[str, float]:
+def _backward_policy(
+    model: Any, rows: Sequence[PolicyRow], settings: UpdateSettings, never: Sequence[int]
+) -> dict[str, float]:
     streams = [row.episode.stream() for row in rows]
     counts = {
         role: max(
@@ -117,7 +126,7 @@ def _backward_policy(model: Any, rows: Sequence[PolicyRow], settings: UpdateSett
         selected = weight[:, 1:] > 0
         if not selected.any():
             continue
-        logprobs, entropy = token_logprobs(model, batch, selected)
+        logprobs, entropy = token_logprobs(model, batch, selected, never=never)
         old_chosen, chosen_weight = old[:, 1:][selected], weight[:, 1:][selected]
         loss = policy_gradient(
             logprobs, old_chosen, advantage[:, 1:][selected], chosen_weight, settings.clip, settings.dual_clip

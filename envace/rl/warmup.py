@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from envace.chat import TokenRole, TokenStream
+from envace.errors import EnvaceError
 from envace.params import WarmupParams
 from envace.progress import track
 from envace.rl.batch import by_token_budget, collate
@@ -61,6 +62,8 @@ def warm_up(
 
 def schedule(lengths: Sequence[int], params: WarmupParams, seed: int) -> list[list[int]]:
     """Batches of all steps as indices: shuffled epochs, similar lengths together."""
+    if not lengths:
+        raise EnvaceError("warm-up: no training trajectories", "see data/quarantine and data/clean for why")
     plan: list[list[int]] = []
     epoch = 0
     while len(plan) < params.steps:

@@ -5,7 +5,7 @@ and sampled text is never tokenized again, so training sees exactly what samplin
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from envace.chat import CompactTemplate
@@ -70,6 +70,7 @@ class SimulatorResponder:
     def __init__(self, engine: Engine, template: CompactTemplate, sampling: Sampling) -> None:
         """Answer with `engine`, sampling as given."""
         self.engine = engine
+        self.turns = 0
         self.sampling = with_markers(
             sampling, template, frozenset({template.response_end}) | template.end_ids
         )
@@ -77,7 +78,9 @@ class SimulatorResponder:
     def respond(self, waiting: Sequence[OpenEpisode]) -> list[list[int]]:
         """Sample a response to each."""
         prompts = [episode.prompt + episode.sampled for episode in waiting]
-        return [group[0].ids for group in self.engine.generate(prompts, self.sampling)]
+        self.turns += 1
+        sampling = replace(self.sampling, seed=self.sampling.seed + self.turns)
+        return [group[0].ids for group in self.engine.generate(prompts, sampling)]
 
 
 def answered_episodes(
@@ -86,6 +89,7 @@ def answered_episodes(
     prompts: Sequence[tuple[Task, Notes]],
     sampling: Sampling,
     responder: Responder,
+    max_turns: int = MAX_TURNS,
 ) -> list[Episode]:
     """Run every prompt to its end, all in step as one batch a turn.
 
@@ -95,6 +99,7 @@ def answered_episodes(
         prompts: Tasks with their private notes.
         sampling: How the act role samples; `max_new_tokens` is a limit per turn.
         responder: Who answers.
+        max_turns: Assistant turns at most; 1 stops after the first response.
     """
     episodes = [
         OpenEpisode(index, task, template.render((*task.messages, *notes), task.tools).ids)
@@ -103,8 +108,9 @@ def answered_episodes(
     stop = frozenset({template.call_end, template.response_end}) | template.end_ids
     sampling = with_markers(sampling, template, stop)
     active = episodes
-    for _ in range(MAX_TURNS):
-        completions = engine.generate([episode.prompt + episode.sampled for episode in active], sampling)
+    for turn in range(max_turns):
+        contexts = [episode.prompt + episode.sampled for episode in active]
+        completions = engine.generate(contexts, replace(sampling, seed=sampling.seed + turn))
         waiting = []
         for episode, group in zip(active, completions, strict=True):
             episode.sampled += group[0].ids

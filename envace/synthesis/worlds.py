@@ -106,6 +106,8 @@ def drill(task: Task, rng: random.Random, shuffled: bool) -> Trajectory:
     """Random calls with their responses; the calls carry no loss.
 
     A commit-once world starts afresh for every call, or all but the first would be refused.
+    There the calls do carry loss: they name a random offer by its own record, which is what
+    the branches of a rehearsal have to do.
     """
     start, _ = rebuild(task)
     world = start.copy()
@@ -113,21 +115,29 @@ def drill(task: Task, rng: random.Random, shuffled: bool) -> Trajectory:
     for _ in range(DRILL_CALLS):
         if world.commit_once:
             world = start.copy()
-        messages += respond(world, random_call(world, rng, task.names), trainable_call=False)
+        call = random_call(world, rng, task.names)
+        messages += respond(world, call, trainable_call=world.commit_once)
     if shuffled:
-        messages = _shuffle_responses(messages, rng)
+        messages = _responses_from_elsewhere(messages, task, rng)
     prompt = task.messages[0], Message(role="user", content="drill")
     return trajectory("drill", task.model_copy(update={"messages": prompt}), messages, task.seed)
 
 
-def _shuffle_responses(messages: list[Message], rng: random.Random) -> list[Message]:
-    """Replace every total by a random one of the same range: format without knowledge."""
-    shuffled = []
+def _responses_from_elsewhere(messages: list[Message], task: Task, rng: random.Random) -> list[Message]:
+    """Give every call the response that the same tool gave in some other start state.
+
+    The form and the spread of the responses stay true, their connection to the call is cut.
+    """
+    elsewhere = []
+    names = pool(task.names)
     for message in messages:
         if message.role == "tool":
-            message = message.model_copy(update={"content": compact({"total": rng.randint(2, 14)})})
-        shuffled.append(message)
-    return shuffled
+            world = type(rebuild(task)[0])(rng, names)
+            arguments = world.random_arguments(message.name, rng, names)
+            response = world.call(ToolCall(name=message.name, arguments=arguments))
+            message = message.model_copy(update={"content": compact(response)})
+        elsewhere.append(message)
+    return elsewhere
 
 
 def memory_reading(task: Task, rng: random.Random) -> Trajectory:

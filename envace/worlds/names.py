@@ -12,8 +12,10 @@ from typing import Literal
 CONSONANTS = "bdfgklmnprstvz"
 VOWELS = "aeiou"
 SYLLABLES = tuple(c + v for c in CONSONANTS for v in VOWELS)
+RESERVED = frozenset({"base", "done", "move", "name", "same", "zone"})
+"""Words of the worlds' own language that look like names."""
 HELD_OUT = 500
-"""Names reserved for evaluation, of 4,900."""
+"""Names reserved for evaluation, of some 4,900."""
 
 PoolLabel = Literal["train", "held_out"]
 
@@ -40,6 +42,7 @@ class NamePool:
 @cache
 def pool(label: PoolLabel) -> NamePool:
     """The pool of that label; the split is fixed for all time."""
-    names = [first + second for first in SYLLABLES for second in SYLLABLES]
+    pairs = (first + second for first in SYLLABLES for second in SYLLABLES)
+    names = [name for name in pairs if name not in RESERVED]
     random.Random(0).shuffle(names)
     return NamePool(label, tuple(names[:HELD_OUT] if label == "held_out" else names[HELD_OUT:]))

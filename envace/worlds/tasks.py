@@ -17,7 +17,7 @@ CHECKLIST = (
         focus_on="assistant.content.user_visible_reply",
     ),
     ChecklistItem(
-        id="grounded", kind="call", question="Was a tool called before the answer?", weight=0.2,
+        id="grounded", kind="call", question="Was the tool called that knows the answer?", weight=0.2,
         focus_on="assistant.tool_calls",
     ),
 )  # fmt: skip
@@ -41,13 +41,15 @@ class Verdict:
     """The goal state equals the expert's."""
     answer_right: bool
     """The final answer equals the expert's."""
+    grounded: bool
+    """A call of the expert was made: an answer read off the prompt rests on no response."""
     steps: tuple[Step, ...]
     """The episode's calls with the responses that the world revealed."""
 
     @property
     def success(self) -> bool:
-        """All checklist items hold; an answer read off the prompt without a call is not grounded."""
-        return self.state_reached and self.answer_right and bool(self.steps)
+        """All checklist items hold."""
+        return self.state_reached and self.answer_right and self.grounded
 
 
 def pose(name: str, template: str, seed: int, names: PoolLabel) -> Task:
@@ -96,10 +98,15 @@ def verify(task: Task, calls: list[ToolCall], answer: str | None) -> Verdict:
         calls: Its calls in order.
         answer: Its final answer, or None when the episode ended without one.
     """
-    _, expected, goal_world = solve(task)
+    expert_steps, expected, goal_world = solve(task)
     instance, _ = rebuild(task)
     steps = tuple(Step(call, compact(instance.call(call))) for call in calls)
-    return Verdict(instance.state() == goal_world.state(), answer == expected, steps)
+    return Verdict(
+        state_reached=instance.state() == goal_world.state(),
+        answer_right=answer == expected,
+        grounded=any(step in expert_steps for step in steps),
+        steps=steps,
+    )
 
 
 def templates(name: str, *splits: Split) -> list[str]:

@@ -177,11 +177,11 @@ X = 40  # any token that is not a marker
         ([X, END, X, ENV], [Span(A, 0, 2, END)]),  # nothing counts after the end
         ([X, ENV, X, X], [Span(A, 0, 2, ENV), Span(E, 2, 4, None)]),  # cut by the limit
         ([X, ENV, X, ACT], [Span(A, 0, 2, ENV), Span(E, 2, 4, ACT)]),
-        ([X, ACT, X, END], [Span(A, 0, 1, None)]),  # the act role cannot hand over to itself
-        ([X, ENV, X, END], [Span(A, 0, 2, ENV), Span(E, 2, 3, None)]),  # nor the environment end
-        ([X, ENV, X, ENV, X], [Span(A, 0, 2, ENV), Span(E, 2, 3, None)]),
-        ([X, USER, X, END], [Span(A, 0, 1, None)]),
-        ([X, PAD], [Span(A, 0, 1, None)]),
+        ([X, ACT, X, END], [Span(A, 0, 2, None)]),  # the act role cannot hand over to itself
+        ([X, ENV, X, END], [Span(A, 0, 2, ENV), Span(E, 2, 4, None)]),  # nor the environment end
+        ([X, ENV, X, ENV, X], [Span(A, 0, 2, ENV), Span(E, 2, 4, None)]),
+        ([X, USER, X, END], [Span(A, 0, 2, None)]),
+        ([X, PAD], [Span(A, 0, 2, None)]),
         ([ENV, ACT, END], [Span(A, 0, 1, ENV), Span(E, 1, 2, ACT), Span(A, 2, 3, END)]),
         ([], []),
     ],

@@ -70,7 +70,7 @@ def test_nothing_useful_recommends_nothing() -> None:
     refused = memory_message([Rehearsed(A, '{"error":"x"}'), Rehearsed(B, "")], [SHIP])
     assert refused.best is None
     invented = memory_message([Rehearsed(call("fly"), '{"total":1}')], [SHIP])
-    assert invented.best == call("fly")  # no outcome declared: usable, and the world will refuse it
+    assert invented.best is None  # an invented tool is nothing to commit to
 
 
 @pytest.mark.parametrize(
