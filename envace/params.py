@@ -140,9 +140,13 @@ class TrainParams(Section):
     environment: Literal["grpo", "observe", "both", "none"]
     """How the environment role learns."""
     environment_weight: float = Field(ge=0)
-    """λ: weight of the environment role's terms."""
-    replayed: int = Field(ge=0)
-    """Revealed transcripts of earlier steps that are observed again in each step."""
+    """λ: weight of the environment role's policy gradient, under `grpo` and `both`."""
+    observe_steps: int = Field(ge=0)
+    """Observation batches a step."""
+    observe_rows: int = Field(ge=1)
+    """Transcripts of one observation batch."""
+    observe_rate: float = Field(gt=0)
+    """Learning rate of observation: Muon for matrices, a fifth of it for the rest."""
     std: bool
     """Divide advantages by the group's spread."""
     entropy: float = Field(ge=0)

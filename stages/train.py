@@ -1,11 +1,20 @@
 """train: EnvACE, role-wise GRPO on rehearsed roll-outs → models/trained."""
 
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from envace.files import atomic_folder, read_json, write_json
 from envace.params import Params
 from envace.quality import QualityResult, gate
+from envace.trajectory import Trajectory, iter_records
 from stages.base import METRICS, run, use_torch
+
+if TYPE_CHECKING:
+    from envace.chat import CompactTemplate, TokenStream
+
+LOGGED = 4000
+"""Logged trajectories that anchor observation."""
 
 
 def main(params: Params) -> None:
@@ -24,13 +33,21 @@ def main(params: Params) -> None:
     model = load(source)
     engine = HFEngine(model, template.vocabulary)
     checkpoint = Checkpoint("train", params.train.model_dump(), params.seed, params.threads, source)
-    log = train(model, engine, template, params.train, params.seed, checkpoint)
+    logged = logged_responses(params, template)
+    log = train(model, engine, template, logged, params.train, params.seed, checkpoint)
     with atomic_folder(Path("models/trained")) as folder:
         save(model, source, folder)
     write_curve("plots/train.csv", log)
     alarm = alarms(log, params.train.collusion_tolerance)
     write_json(METRICS / "train.json", summary(log) | {"collusion_alarms": len(alarm), "alarms": alarm})
     checkpoint.discard()
+
+
+def logged_responses(params: Params, template: "CompactTemplate") -> "list[TokenStream]":
+    """Warm-up streams with true responses: those of a format-only world are not."""
+    trajectories = iter_records("data/split/train.jsonl", Trajectory)
+    true = (t for t in trajectories if t.world not in params.synthesize.format_only)
+    return [template.render(t.messages, t.tools) for t in islice(true, LOGGED)]
 
 
 if __name__ == "__main__":

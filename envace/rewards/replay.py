@@ -4,12 +4,13 @@ Grounded, and outside the roll-out: the policy never sees these responses while 
 What the committed calls reveal is kept, because the environment role may learn from it.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from envace.chat import CompactTemplate, TokenStream
 from envace.rollout.episode import Episode
-from envace.trajectory import Message
-from envace.worlds.tasks import Verdict, verify
+from envace.trajectory import Message, Task
+from envace.worlds.tasks import Step, Verdict, verify
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,14 @@ def score(episode: Episode) -> Scored:
     return Scored(episode, verify(episode.task, list(episode.calls), episode.answer))
 
 
-def revealed_stream(scored: Scored, template: CompactTemplate) -> TokenStream:
-    """The true transcript of an episode's calls: environment loss on the revealed responses only.
+def revealed_stream(task: Task, steps: Sequence[Step], template: CompactTemplate) -> TokenStream:
+    """Calls with the responses the world gave: environment loss on the responses only.
 
-    No memory is in front: this is the context in which the environment role predicts.
+    No memory is in front: this is the context in which the environment role predicts. For a
+    commit-once task, `steps` may be several commits, each from the start state.
     """
-    messages = list(scored.episode.task.messages)
-    for step in scored.verdict.steps:
+    messages = list(task.messages)
+    for step in steps:
         messages.append(Message(role="assistant", tool_calls=(step.call,), trainable=False))
         messages.append(Message(role="tool", name=step.call.name, content=step.response, author="world"))
-    return template.render(messages, scored.episode.task.tools)
+    return template.render(messages, task.tools)

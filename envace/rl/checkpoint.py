@@ -5,6 +5,7 @@ state: weights, optimizer and the number of finished steps are enough.
 """
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,7 +20,7 @@ SCRATCH = Path(".scratch")
 
 
 class Stateful(Protocol):
-    """An optimizer, as far as checkpoints are concerned."""
+    """An optimizer or learner, as far as checkpoints are concerned."""
 
     def state_dict(self) -> dict[str, Any]:
         """State to save."""
@@ -43,22 +44,30 @@ class Checkpoint:
         """
         self.path = SCRATCH / f"{stage}-{digest(*key)}.pt"
 
-    def load(self, model: torch.nn.Module, optimizer: Stateful) -> tuple[int, dict[str, Any]]:
-        """Restore the latest state; returns finished steps and the extra values, (0, {}) if none."""
+    def load(self, model: torch.nn.Module, parts: Mapping[str, Stateful]) -> tuple[int, dict[str, Any]]:
+        """Restore the latest state; returns finished steps and the extra values, (0, {}) if none.
+
+        Args:
+            model: Gets the saved weights.
+            parts: Optimizers and the like by name; each gets its saved state.
+        """
         if not self.path.is_file():
             return 0, {}
         state = torch.load(self.path, weights_only=True)
         model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
+        for name, part in parts.items():
+            part.load_state_dict(state["parts"][name])
         log.info("resuming at step %d from %s", state["step"], self.path)
         return state["step"], state["extra"]
 
-    def save(self, model: torch.nn.Module, optimizer: Stateful, step: int, extra: dict[str, Any]) -> None:
+    def save(
+        self, model: torch.nn.Module, parts: Mapping[str, Stateful], step: int, extra: dict[str, Any]
+    ) -> None:
         """Write the state atomically."""
         self.path.parent.mkdir(exist_ok=True)
         temporary = self.path.with_suffix(".tmp")
-        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-        torch.save(state | {"step": step, "extra": extra}, temporary)
+        states = {name: part.state_dict() for name, part in parts.items()}
+        torch.save({"model": model.state_dict(), "parts": states, "step": step, "extra": extra}, temporary)
         temporary.replace(self.path)
 
     def discard(self) -> None:

@@ -4,16 +4,17 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from envace.chat import CompactTemplate, TokenStream
+from envace.chat import CompactTemplate
 from envace.engines import Engine, Sampling
 from envace.rehearsal.parallel import Rehearsal, rehearse_next_call
 from envace.rewards.replay import Scored, revealed_stream, score
+from envace.rl.observe import Transcript
 from envace.rollout.answered import SimulatorResponder, answered_episodes
 from envace.rollout.episode import Episode
 from envace.rollout.rehearse import Notes, rehearse_episodes
 from envace.trajectory import Task
 from envace.worlds import WORLDS
-from envace.worlds.tasks import pose, templates, verify
+from envace.worlds.tasks import Step, pose, templates, verify
 
 REHEARSAL_SEED = 50
 """Offset of the private rehearsals' seed within a step: episodes draw other numbers."""
@@ -27,8 +28,8 @@ class Experience:
     """Episodes with verdicts; consecutive runs of `group` belong to one task."""
     rehearsals: list[Rehearsal | None]
     """The private rehearsal in front of each episode, None where there was none."""
-    revealed: list[TokenStream]
-    """Distinct true transcripts that the verdicts revealed."""
+    revealed: list[Transcript]
+    """What the verdicts revealed, without repetition."""
     real_calls: int
     """Calls the world executed to verify the episodes: the only contact with it."""
 
@@ -37,24 +38,11 @@ class Experience:
         return _mean([s.reward for s in self.scored if world in (None, s.episode.task.world)])
 
     def agreement(self, world: str | None = None) -> float:
-        """Share of predictions that equal the revealed response.
-
-        After a private rehearsal the prediction is the memory's for the committed call,
-        because the episode's own response was written with the memory in view.
-        """
+        """Share of predictions that equal the revealed response."""
         hits: list[bool] = []
         for scored, rehearsal in zip(self.scored, self.rehearsals, strict=True):
-            if world not in (None, scored.episode.task.world):
-                continue
-            if rehearsal is None:
-                hits += scored.agreement()
-            else:
-                predictions = rehearsal.memory.predictions
-                hits += [
-                    predictions.get(step.call.text()) == step.response
-                    for step in scored.verdict.steps
-                    if step.call.text() in predictions
-                ]
+            if world in (None, scored.episode.task.world):
+                hits += _hits(scored, rehearsal)
         return _mean(hits)
 
     def rule_success(self) -> float:
@@ -121,17 +109,58 @@ def collect(
         rehearsals += private
 
     scored = [score(episode) for episode in episodes]
-    distinct: dict[tuple[str, str], Scored] = {}
-    for item in scored:
-        if item.verdict.steps:
-            calls = "\n".join(call.text() for call in item.episode.calls)
-            distinct.setdefault((item.episode.task.id, calls), item)
     return Experience(
         scored=scored,
         rehearsals=rehearsals,
-        revealed=[revealed_stream(item, template) for item in distinct.values()],
+        revealed=_transcripts(scored, rehearsals, template),
         real_calls=sum(len(item.verdict.steps) for item in scored),
     )
+
+
+def _hits(scored: Scored, rehearsal: Rehearsal | None) -> list[bool]:
+    """For each prediction of an episode that was put to the test, whether it came true.
+
+    After a private rehearsal the prediction is the memory's for the committed call, because
+    the episode's own response was written with the memory in view.
+    """
+    if rehearsal is None:
+        return scored.agreement()
+    predictions = rehearsal.memory.predictions
+    return [
+        predictions[step.call.text()] == step.response
+        for step in scored.verdict.steps
+        if step.call.text() in predictions
+    ]
+
+
+def _transcripts(
+    scored: Sequence[Scored], rehearsals: Sequence[Rehearsal | None], template: CompactTemplate
+) -> list[Transcript]:
+    """What the verdicts revealed, without repetition.
+
+    Equal call sequences of a task make one transcript. The commits of a commit-once task
+    make one together: each is answered from the same start state.
+    """
+    tasks: dict[str, Task] = {}
+    steps: dict[tuple[str, str], dict[str, Step]] = {}
+    surprising: dict[tuple[str, str], bool] = {}
+    for item, rehearsal in zip(scored, rehearsals, strict=True):
+        task, verdict = item.episode.task, item.verdict
+        if not verdict.steps:
+            continue
+        tasks[task.id] = task
+        if WORLDS[task.world].commit_once:
+            key, told = (task.id, ""), verdict.steps[:1]
+        else:
+            key, told = (task.id, "\n".join(step.call.text() for step in verdict.steps)), verdict.steps
+        for position, step in enumerate(told):
+            name = step.call.text() if WORLDS[task.world].commit_once else str(position)
+            steps.setdefault(key, {}).setdefault(name, step)
+        surprising[key] = surprising.get(key, False) or not all(_hits(item, rehearsal))
+    return [
+        Transcript(revealed_stream(tasks[key[0]], list(told.values()), template), surprising[key])
+        for key, told in steps.items()
+    ]
 
 
 def _roll_out(

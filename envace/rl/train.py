@@ -1,6 +1,7 @@
 """EnvACE training: the loop over steps, resumable, with the collusion alarm in its log."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,8 +12,10 @@ from envace.errors import EnvaceError
 from envace.params import TrainParams
 from envace.progress import track
 from envace.quality.collusion import collusion
-from envace.rl.checkpoint import Checkpoint
+from envace.rl.checkpoint import Checkpoint, Stateful
 from envace.rl.experience import Experience, collect, draw_tasks
+from envace.rl.observe import Observer
+from envace.rl.optimizer import warmup_then_linear
 from envace.rl.update import UpdateSettings, backward, policy_rows
 from envace.worlds import WORLDS
 
@@ -20,14 +23,13 @@ RISE = 5
 """Steps of linear learning-rate rise."""
 SEEDS_A_STEP = 100
 """Sampling seeds set apart for one step, so that no two steps draw the same numbers."""
-REPLAY_LIMIT = 4000
-"""Revealed transcripts kept; the oldest leave first."""
 
 
 def train(
     model: Any,
     engine: Engine,
     template: CompactTemplate,
+    logged: Sequence[TokenStream],
     params: TrainParams,
     seed: int,
     checkpoint: Checkpoint,
@@ -39,6 +41,7 @@ def train(
         model: Policy to train; `engine` must sample from the same object.
         engine: The policy as a source of tokens.
         template: Its chat template.
+        logged: Streams of the warm-up data whose responses are true: anchors of observation.
         params: Hyper-parameters.
         seed: Seed of tasks and sampling.
         checkpoint: Resume point of this run.
@@ -57,9 +60,10 @@ def train(
     )
     never = [*template.forbidden_ids, *range(template.vocabulary, model.config.vocab_size)]
     optimizer = torch.optim.AdamW(model.parameters(), lr=params.rate, betas=(0.9, 0.95), weight_decay=0.0)
-    start, extra = checkpoint.load(model, optimizer)
+    observer = Observer(model, logged, params.observe_rate, params.observe_rows)
+    parts: dict[str, Stateful] = {"policy": optimizer, "observer": observer}
+    start, extra = checkpoint.load(model, parts)
     log: list[dict[str, float]] = extra.get("log", [])
-    replay = [TokenStream(ids, roles) for ids, roles in extra.get("replay", [])]
     for step in track(range(params.steps), "training", start):
         rng = random.Random(f"train/{seed}/{step}")
         tasks = draw_tasks(params.chained_tasks, params.committing_tasks, rng)
@@ -73,24 +77,25 @@ def train(
             (seed * 1_000_000 + step) * SEEDS_A_STEP,
             simulator,
         )
+        row = {"step": step + 1, **measures(experience)}
+        factor = warmup_then_linear(step, params.steps, warmup=RISE, hold=0.5, floor=0.03)
+
         rows = policy_rows(experience, params.group, settings)
-        again = rng.sample(replay, min(params.replayed, len(replay)))
-        parts = backward(model, rows, [*experience.revealed, *again], settings, never)
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for group in optimizer.param_groups:
-            group["lr"] = params.rate * min(1.0, (step + 1) / RISE)
+        row |= backward(model, rows, settings, never)
+        row["gradient_norm"] = float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))
+        optimizer.param_groups[0]["lr"] = params.rate * factor
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        replay = [*replay, *experience.revealed][-REPLAY_LIMIT:]
-        episodes = [scored.episode for scored in experience.scored]
-        used = {id(row.episode) for row in rows}
-        log.append(
-            {"step": step + 1, **measures(experience), **parts, "gradient_norm": float(norm)}
-            | {"informative": sum(id(episode) in used for episode in episodes) / len(episodes)}
-        )
+
+        observer.add(experience.revealed)
+        if params.environment in ("observe", "both"):
+            losses = [observer.learn(rng, factor, settings.token_budget) for _ in range(params.observe_steps)]
+            row["observe_loss"] = sum(losses) / max(1, len(losses))
+        used = {id(policy_row.episode) for policy_row in rows}
+        row["informative"] = sum(id(s.episode) in used for s in experience.scored) / len(experience.scored)
+        log.append(row)
         if (step + 1) % params.checkpoint_every == 0:
-            saved = [(stream.ids, stream.roles) for stream in replay]
-            checkpoint.save(model, optimizer, step + 1, {"log": log, "replay": saved})
+            checkpoint.save(model, parts, step + 1, {"log": log})
     return log
 
 

@@ -1,12 +1,11 @@
-"""One optimizer step of EnvACE: role-wise GRPO, and observation of revealed responses.
+"""The policy-gradient half of a step: role-wise GRPO over rehearsed roll-outs.
 
-    loss = Σ_act clip(ρ)·A_act / n_act  +  λ·Σ_env clip(ρ)·A_env / n_env      (grpo, both)
-         + λ·CE(revealed responses)                                          (observe, both)
-         − β·entropy of the act tokens
+    loss = Σ_act clip(ρ)·A_act / n_act + λ·Σ_env clip(ρ)·A_env / n_env − β·entropy(act)
 
-With the task reward alone the two roles can collude: predictions become a private code
-that raises success while it stops being true. Observation anchors them to what the
-committed calls revealed.
+The environment term is there under `grpo` and `both` (the paper's objective). With the task
+reward alone the two roles can collude: predictions become a private code that raises success
+while it stops being true. Observation (`envace.rl.observe`) anchors them to what the committed
+calls revealed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,7 @@ from envace.chat import TokenRole, TokenStream
 from envace.rl.advantage import advantages
 from envace.rl.batch import by_token_budget, collate
 from envace.rl.experience import Experience
-from envace.rl.loss import cross_entropy, policy_gradient, token_logprobs
+from envace.rl.loss import policy_gradient, token_logprobs
 from envace.rollout.episode import Episode
 
 EnvironmentUpdate = Literal["grpo", "observe", "both", "none"]
@@ -76,30 +75,18 @@ def policy_rows(experience: Experience, group: int, settings: UpdateSettings) ->
 
 
 def backward(
-    model: Any,
-    rows: Sequence[PolicyRow],
-    observed: Sequence[TokenStream],
-    settings: UpdateSettings,
-    never: Sequence[int] = (),
+    model: Any, rows: Sequence[PolicyRow], settings: UpdateSettings, never: Sequence[int] = ()
 ) -> dict[str, float]:
-    """Accumulate gradients of all terms; returns loss parts and the sampler gap.
+    """Accumulate the policy gradient; returns loss parts and the sampler gap.
 
     Args:
         model: Policy; its gradients are added to.
-        rows: Episodes with advantages.
-        observed: True transcripts to observe.
+        rows: Episodes with advantages; none gives no gradient.
         settings: Hyper-parameters.
         never: Ids that the sampler never draws.
     """
-    parts = _backward_policy(model, rows, settings, never) if rows else {}
-    if settings.environment in ("observe", "both") and observed:
-        parts["observe_loss"] = _backward_observe(model, observed, settings)
-    return parts
-
-
-def _backward_policy(
-    model: Any, rows: Sequence[PolicyRow], settings: UpdateSettings, never: Sequence[int]
-) -> dict[str, float]:
+    if not rows:
+        return {}
     streams = [row.episode.stream() for row in rows]
     counts = {
         role: max(
@@ -143,20 +130,6 @@ def _backward_policy(
         "act_entropy": entropy_sum,
         "sampler_gap": gap_sum / max(1, tokens),
     }
-
-
-def _backward_observe(model: Any, streams: Sequence[TokenStream], settings: UpdateSettings) -> float:
-    total = sum(stream.roles.count(int(TokenRole.ENV)) for stream in streams)
-    loss_sum = 0.0
-    for chosen in _groups(streams, settings):
-        batch = collate([streams[i] for i in chosen])
-        selected = batch.roles[:, 1:] == int(TokenRole.ENV)
-        logprobs, _ = token_logprobs(model, batch, selected)
-        share = logprobs.numel() / total
-        loss = cross_entropy(logprobs, torch.ones_like(logprobs)) * share
-        (settings.environment_weight * loss).backward()
-        loss_sum += loss.item()
-    return loss_sum
 
 
 def _groups(streams: Sequence[TokenStream], settings: UpdateSettings) -> Iterator[list[int]]:

@@ -34,7 +34,7 @@ def warm_up(
         checkpoint: Resume point of this run.
     """
     optimizer = MuonAdamW(model, params.matrix_rate, params.rest_rate)
-    start, extra = checkpoint.load(model, optimizer)
+    start, extra = checkpoint.load(model, {"optimizer": optimizer})
     curve: list[dict[str, float]] = extra.get("curve", [])
     plan = schedule([len(stream) for stream in train], params, seed)
     window: list[tuple[float, float]] = extra.get("window", [])
@@ -56,7 +56,7 @@ def warm_up(
             curve.append({"step": done, "act_loss": act, "environment_loss": env})
             window = []
         if done % params.checkpoint_every == 0:
-            checkpoint.save(model, optimizer, done, {"curve": curve, "window": window})
+            checkpoint.save(model, {"optimizer": optimizer}, done, {"curve": curve, "window": window})
     return curve
 
 

@@ -16,7 +16,8 @@ from envace.worlds.names import NamePool
 ZONES = ("N", "S", "E", "W")
 WEIGHTS = range(1, 9)
 BASES = range(1, 6)
-OFFERS = 4
+OFFERS = "ABCD"
+"""Labels of the offers; what is offered under them is random."""
 REAL_QUOTES = 1
 
 
@@ -36,7 +37,7 @@ TARIFF = _tariff()
 
 
 def _priced(name: str, description: str, irreversible: bool) -> Tool:
-    kinds = {"carrier": "string", "zone": "string", "kg": "integer", "base": "integer"}
+    kinds = {"offer": "string", "zone": "string", "kg": "integer", "base": "integer"}
     plain = tool(name, description, irreversible, keys(total="integer"), **kinds)
     return plain.model_copy(update={"outcome": Outcome(field="total", better="lower")})
 
@@ -54,8 +55,7 @@ class Courier(World):
 
     def __init__(self, rng: random.Random, names: NamePool) -> None:
         self.offers: dict[str, list[Any]] = {
-            name: [rng.choice(ZONES), rng.choice(WEIGHTS), rng.choice(BASES)]
-            for name in names.draw(rng, OFFERS)
+            label: [rng.choice(ZONES), rng.choice(WEIGHTS), rng.choice(BASES)] for label in OFFERS
         }
         self.shipped = ""
         self.quotes = REAL_QUOTES
@@ -70,40 +70,40 @@ class Courier(World):
         """What an offer costs in all."""
         return base + TARIFF[zone, kg]
 
-    def arguments(self, carrier: str) -> dict[str, Any]:
+    def arguments(self, offer: str) -> dict[str, Any]:
         """The arguments that name an offer by its own record."""
-        zone, kg, base = self.offers[carrier]
-        return {"carrier": carrier, "zone": zone, "kg": kg, "base": base}
+        zone, kg, base = self.offers[offer]
+        return {"offer": offer, "zone": zone, "kg": kg, "base": base}
 
     def random_arguments(self, tool: str, rng: random.Random, names: NamePool) -> dict[str, Any]:
         return self.arguments(rng.choice(list(self.offers)))
 
     def commit_arguments(self) -> list[dict[str, Any]]:
-        return [self.arguments(carrier) for carrier in self.offers]
+        return [self.arguments(offer) for offer in self.offers]
 
-    def _checked(self, carrier: str, zone: str, kg: int, base: int) -> int:
-        if self.offers.get(carrier) != [zone, kg, base]:
+    def _checked(self, offer: str, zone: str, kg: int, base: int) -> int:
+        if self.offers.get(offer) != [zone, kg, base]:
             raise ToolError("offer")
         return self.total(zone, kg, base)
 
-    def quote(self, carrier: str, zone: str, kg: int, base: int) -> Response:
-        total = self._checked(carrier, zone, kg, base)
+    def quote(self, offer: str, zone: str, kg: int, base: int) -> Response:
+        total = self._checked(offer, zone, kg, base)
         if self.quotes == 0:
             raise ToolError("quota")
         self.quotes -= 1
         return {"total": total}
 
-    def ship(self, carrier: str, zone: str, kg: int, base: int) -> Response:
-        total = self._checked(carrier, zone, kg, base)
+    def ship(self, offer: str, zone: str, kg: int, base: int) -> Response:
+        total = self._checked(offer, zone, kg, base)
         if self.shipped:
             raise ToolError("shipped")
-        self.shipped = carrier
+        self.shipped = offer
         return {"total": total}
 
     def goal_ship(self, rng: random.Random, names: NamePool) -> Goal:
-        totals = {carrier: self.total(*record) for carrier, record in self.offers.items()}
+        totals = {offer: self.total(*record) for offer, record in self.offers.items()}
         lowest = min(totals.values())
-        best = [carrier for carrier, total in totals.items() if total == lowest]
+        best = [offer for offer, total in totals.items() if total == lowest]
         if len(best) > 1:
             raise NotPossible
         arguments = self.arguments(best[0])

@@ -14,6 +14,7 @@ from envace.rewards.replay import revealed_stream, score
 from envace.rl import train as training
 from envace.rl.checkpoint import Checkpoint
 from envace.rl.experience import Experience, collect
+from envace.rl.observe import Transcript
 from envace.rl.optimizer import MuonAdamW
 from envace.rl.warmup import warm_up
 from envace.worlds.tasks import pose
@@ -76,7 +77,8 @@ def test_training_resumes_to_the_same_bits(tiny: Any, writer: Any, monkeypatch: 
     params = PARAMS.train.model_copy(
         update={
             "steps": 4, "chained_tasks": 2, "committing_tasks": 1, "group": 2, "branches": 2,
-            "max_new_tokens": 24, "environment": "both", "replayed": 2, "checkpoint_every": 2,
+            "max_new_tokens": 24, "environment": "both", "observe_steps": 2, "observe_rows": 4,
+            "checkpoint_every": 2,
         }
     )  # fmt: skip
 
@@ -87,14 +89,18 @@ def test_training_resumes_to_the_same_bits(tiny: Any, writer: Any, monkeypatch: 
             score(writer.expert(item.episode.task, item.episode.notes)) if index % params.group == 0 else item
             for index, item in enumerate(found.scored)
         ]
-        revealed = [revealed_stream(item, writer.template) for item in scored[:: params.group]]
-        return dataclasses.replace(found, scored=scored, revealed=[*found.revealed, *revealed])
+        told = [
+            Transcript(revealed_stream(item.episode.task, item.verdict.steps, writer.template), True)
+            for item in scored[:: params.group]
+        ]
+        return dataclasses.replace(found, scored=scored, revealed=[*found.revealed, *told])
 
     monkeypatch.setattr(training, "collect", with_an_expert)
+    logged = streams(writer, 3)
 
     def run(model: Any, checkpoint: Checkpoint) -> list[dict[str, float]]:
         engine = HFEngine(model, tiny.vocabulary)
-        return training.train(model, engine, writer.template, params, 1, checkpoint)
+        return training.train(model, engine, writer.template, logged, params, 1, checkpoint)
 
     straight = tiny.fresh()
     log = run(straight, Checkpoint("straight", 1))
@@ -116,12 +122,12 @@ def test_another_key_never_resumes(tiny: Any, tmp_path: Path) -> None:
     data.write_text("one")
     model = tiny.fresh()
     optimizer = MuonAdamW(model, 0.02, 0.004)
-    Checkpoint("warmup", {"rate": 1}, data).save(model, optimizer, 7, {"curve": []})
-    assert Checkpoint("warmup", {"rate": 1}, data).load(model, optimizer) == (7, {"curve": []})
-    assert Checkpoint("warmup", {"rate": 2}, data).load(model, optimizer) == (0, {})
-    assert Checkpoint("train", {"rate": 1}, data).load(model, optimizer) == (0, {})
+    Checkpoint("warmup", {"rate": 1}, data).save(model, {"optimizer": optimizer}, 7, {"curve": []})
+    assert Checkpoint("warmup", {"rate": 1}, data).load(model, {"optimizer": optimizer}) == (7, {"curve": []})
+    assert Checkpoint("warmup", {"rate": 2}, data).load(model, {"optimizer": optimizer}) == (0, {})
+    assert Checkpoint("train", {"rate": 1}, data).load(model, {"optimizer": optimizer}) == (0, {})
     data.write_text("two")
-    assert Checkpoint("warmup", {"rate": 1}, data).load(model, optimizer) == (0, {})
+    assert Checkpoint("warmup", {"rate": 1}, data).load(model, {"optimizer": optimizer}) == (0, {})
 
 
 def test_a_torn_write_leaves_the_last_resume_point(
@@ -129,7 +135,7 @@ def test_a_torn_write_leaves_the_last_resume_point(
 ) -> None:
     model = tiny.fresh()
     optimizer, point = MuonAdamW(model, 0.02, 0.004), Checkpoint("warmup", 1)
-    point.save(model, optimizer, 1, {})
+    point.save(model, {"optimizer": optimizer}, 1, {})
     good = point.path.read_bytes()
 
     def torn(state: Any, path: Path) -> None:
@@ -138,10 +144,10 @@ def test_a_torn_write_leaves_the_last_resume_point(
 
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(torch, "save", torn)
-        point.save(model, optimizer, 2, {})
-    assert point.load(model, optimizer) == (1, {})
-    point.save(model, optimizer, 3, {})  # the torn file is no obstacle
-    assert point.load(model, optimizer)[0] == 3
+        point.save(model, {"optimizer": optimizer}, 2, {})
+    assert point.load(model, {"optimizer": optimizer}) == (1, {})
+    point.save(model, {"optimizer": optimizer}, 3, {})  # the torn file is no obstacle
+    assert point.load(model, {"optimizer": optimizer})[0] == 3
     point.discard()
-    assert point.load(model, optimizer) == (0, {})
+    assert point.load(model, {"optimizer": optimizer}) == (0, {})
     assert not list(scratch.iterdir())

@@ -10,7 +10,7 @@ import torch
 from envace.chat import TokenRole, TokenStream
 from envace.rehearsal.memory import memory_message
 from envace.rehearsal.parallel import Rehearsal
-from envace.rewards.replay import revealed_stream, score
+from envace.rewards.replay import score
 from envace.rl import loss
 from envace.rl.experience import Experience
 from envace.rl.update import PolicyRow, UpdateSettings, backward, policy_rows
@@ -113,7 +113,7 @@ def test_policy_gradient_equals_reinforce_on_the_chosen_roles(
     settings = UpdateSettings(environment=environment, environment_weight=weight, std=False)
     model = tiny.fresh()
     rows = policy_rows(experience(episodes), 2, settings)
-    parts = backward(model, rows, [], settings)
+    parts = backward(model, rows, settings)
     assert parts["sampler_gap"] < 1e-5
 
     streams = [episode.stream() for episode in episodes[:2]]
@@ -127,35 +127,17 @@ def test_policy_gradient_equals_reinforce_on_the_chosen_roles(
     close(gradients(model), slow_gradients(tiny.fresh(), terms))
 
 
-def test_observation_teaches_environment_tokens_only(tiny: Any, writer: Any) -> None:
-    experts = [writer.expert(pose("store", "order", seed, "train")) for seed in range(3)]
-    revealed = [revealed_stream(score(episode), writer.template) for episode in experts]
-    streams = [*revealed, experts[0].stream()]  # the last has act tokens, which must be left alone
-    total = sum(stream.roles.count(ENV) for stream in streams)
-    settings = UpdateSettings(environment="observe", environment_weight=0.5)
-    model = tiny.fresh()
-    parts = backward(model, [], streams, settings)
-    reference = tiny.fresh()
-    close(gradients(model), slow_gradients(reference, [(s, {ENV: 0.5 / total}) for s in streams]))
-    assert parts.keys() == {"observe_loss"} and parts["observe_loss"] > 0
-    for environment in ("none", "grpo"):
-        untouched = tiny.fresh()
-        assert backward(untouched, [], streams, UpdateSettings(environment=environment)) == {}
-        assert gradients(untouched) == {}
-
-
 @pytest.mark.parametrize("environment", ["both", "observe", "none"])
 def test_micro_batches_give_the_gradient_of_one_batch(
-    tiny: Any, writer: Any, group: list[Episode], environment: Any
+    tiny: Any, group: list[Episode], environment: Any
 ) -> None:
-    observed = [revealed_stream(score(episode), writer.template) for episode in group]
     whole, split = tiny.fresh(), tiny.fresh()
     results = []
     for model, budget in ((whole, 10**6), (split, 1)):
         settings = UpdateSettings(
             environment=environment, environment_weight=0.7, entropy=0.01, token_budget=budget
         )
-        results.append(backward(model, policy_rows(experience(group), 2, settings), observed, settings))
+        results.append(backward(model, policy_rows(experience(group), 2, settings), settings))
     close(gradients(whole), gradients(split))
     assert results[0] == pytest.approx(results[1], rel=1e-4)
 
@@ -163,23 +145,23 @@ def test_micro_batches_give_the_gradient_of_one_batch(
 def test_unanimous_groups_change_nothing_not_even_the_denominator(tiny: Any, group: list[Episode]) -> None:
     settings = UpdateSettings(environment="none")
     with_unanimous, without = tiny.fresh(), tiny.fresh()
-    backward(with_unanimous, policy_rows(experience(group), 2, settings), [], settings)
-    backward(without, policy_rows(experience(group[:2]), 2, settings), [], settings)
+    backward(with_unanimous, policy_rows(experience(group), 2, settings), settings)
+    backward(without, policy_rows(experience(group[:2]), 2, settings), settings)
     close(gradients(with_unanimous), gradients(without))
     nothing = tiny.fresh()
-    assert backward(nothing, policy_rows(experience(group[2:]), 2, settings), [], settings) == {}
+    assert backward(nothing, policy_rows(experience(group[2:]), 2, settings), settings) == {}
     assert gradients(nothing) == {}
 
 
 def test_entropy_bonus_flattens_act_tokens(tiny: Any, group: list[Episode]) -> None:
     def act_entropy(model: Any) -> float:
         row = PolicyRow(group[0], {ACT: 1e-9})
-        return backward(model, [row], [], UpdateSettings("none"))["act_entropy"]
+        return backward(model, [row], UpdateSettings("none"))["act_entropy"]
 
     model = tiny.fresh()
     before = act_entropy(model)
     model.zero_grad()
-    backward(model, [PolicyRow(group[0], {ACT: 1e-9})], [], UpdateSettings("none", entropy=1.0))
+    backward(model, [PolicyRow(group[0], {ACT: 1e-9})], UpdateSettings("none", entropy=1.0))
     with torch.no_grad():
         for parameter in model.parameters():
             parameter -= 0.001 * parameter.grad

@@ -1,0 +1,97 @@
+"""Observation: cross-entropy of the environment role on responses that were really given.
+
+The verdict on a finished episode reveals the true responses to its committed calls. They
+are few, so they are kept and replayed; a transcript that the policy predicted wrongly
+comes up more often (prioritized replay, Schaul et al. 2016). Part of every batch are
+logged responses from the warm-up data, so that the role does not forget them.
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from envace.chat import TokenRole, TokenStream
+from envace.rl.batch import by_token_budget, collate
+from envace.rl.loss import cross_entropy, token_logprobs
+from envace.rl.optimizer import MuonAdamW
+
+LIMIT = 3000
+"""Transcripts kept; the oldest leave first."""
+KNOWN_PRIORITY = 0.1
+"""Chance of a correctly predicted transcript relative to a wrongly predicted one."""
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """True responses to committed calls of one task."""
+
+    stream: TokenStream
+    """Rendered without a memory; only environment tokens carry loss."""
+    surprising: bool
+    """A rehearsed response differed from the revealed one."""
+
+
+class Observer:
+    """The environment role's learner, with its own optimizer and replay."""
+
+    def __init__(self, model: Any, logged: Sequence[TokenStream], rate: float, rows: int) -> None:
+        """Set up.
+
+        Args:
+            model: Policy; trained in place.
+            logged: Warm-up streams with environment tokens to anchor on; may be empty.
+            rate: Learning rate of Muon for the matrices; AdamW gets a fifth for the rest.
+            rows: Transcripts of one batch; a quarter of them logged.
+        """
+        self.model = model
+        self.logged = logged
+        self.rows = rows
+        self.optimizer = MuonAdamW(model, matrices=rate, rest=rate / 5)
+        self.replay: list[Transcript] = []
+
+    def add(self, transcripts: Sequence[Transcript]) -> None:
+        """Remember what was revealed."""
+        self.replay = [*self.replay, *transcripts][-LIMIT:]
+
+    def learn(self, rng: random.Random, factor: float, token_budget: int) -> float:
+        """Take one optimizer step on a replayed batch; returns its loss per token.
+
+        Args:
+            rng: Draws the batch.
+            factor: Learning-rate factor of this step.
+            token_budget: Tokens of one micro-batch, padding included.
+        """
+        anchors = rng.sample(self.logged, min(self.rows // 4, len(self.logged)))
+        weights = [1.0 if transcript.surprising else KNOWN_PRIORITY for transcript in self.replay]
+        drawn = rng.choices(self.replay, weights, k=self.rows - len(anchors)) if self.replay else []
+        streams = [*anchors, *(transcript.stream for transcript in drawn)]
+        environment = int(TokenRole.ENV)
+        total = sum(stream.roles.count(environment) for stream in streams)
+        if total == 0:
+            return 0.0
+        loss_sum = 0.0
+        for chosen in by_token_budget([len(stream) for stream in streams], token_budget):
+            batch = collate([streams[index] for index in chosen])
+            selected = batch.roles[:, 1:] == environment
+            logprobs, _ = token_logprobs(self.model, batch, selected)
+            loss = cross_entropy(logprobs, torch.ones_like(logprobs)) * (logprobs.numel() / total)
+            loss.backward()
+            loss_sum += loss.item()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimizer.step(factor)
+        return loss_sum
+
+    def state_dict(self) -> dict[str, Any]:
+        """Optimizer and replay."""
+        replay = [(t.stream.ids, t.stream.roles, t.surprising) for t in self.replay]
+        return {"optimizer": self.optimizer.state_dict(), "replay": replay}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore optimizer and replay."""
+        self.optimizer.load_state_dict(state_dict["optimizer"])
+        self.replay = [
+            Transcript(TokenStream(ids, roles), surprising) for ids, roles, surprising in state_dict["replay"]
+        ]

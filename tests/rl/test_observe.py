@@ -1,0 +1,119 @@
+"""Observation: only true responses teach, the surprising ones more often."""
+
+import random
+from typing import Any
+
+import pytest
+import torch
+
+from envace.chat import TokenRole, TokenStream
+from envace.rewards.replay import revealed_stream, score
+from envace.rl.batch import collate
+from envace.rl.experience import collect
+from envace.rl.loss import token_logprobs
+from envace.rl.observe import KNOWN_PRIORITY, LIMIT, Observer, Transcript
+from envace.worlds.tasks import pose
+
+ENV = int(TokenRole.ENV)
+
+
+def revealed(writer: Any, seed: int) -> TokenStream:
+    task = pose("store", "order", seed, "train")
+    return revealed_stream(task, score(writer.expert(task)).verdict.steps, writer.template)
+
+
+def env_loss(model: Any, stream: TokenStream) -> float:
+    batch = collate([stream])
+    with torch.no_grad():
+        logprobs, _ = token_logprobs(model, batch, batch.roles[:, 1:] == ENV)
+    return float(-logprobs.mean())
+
+
+def test_one_batch_loss_is_the_mean_over_environment_tokens(tiny: Any, writer: Any) -> None:
+    stream = revealed(writer, 0)
+    model = tiny.fresh()
+    expected = env_loss(model, stream)
+    observer = Observer(model, [], rate=0.01, rows=3)
+    observer.add([Transcript(stream, True)])
+    # The only transcript, drawn three times; micro-batches of one row each.
+    assert observer.learn(random.Random(0), 1.0, token_budget=1) == pytest.approx(expected, rel=0.02)
+
+
+def test_learning_lowers_the_loss_and_a_zero_factor_changes_nothing(tiny: Any, writer: Any) -> None:
+    stream = revealed(writer, 0)
+    model = tiny.fresh()
+    observer = Observer(model, [], rate=0.01, rows=2)
+    observer.add([Transcript(stream, True)])
+    before = env_loss(model, stream)
+    observer.learn(random.Random(0), 0.0, 4000)
+    assert env_loss(model, stream) == before
+    for step in range(8):
+        observer.learn(random.Random(step), 1.0, 4000)
+    assert env_loss(model, stream) < before - 0.1
+
+
+def test_act_tokens_are_never_observed(tiny: Any, writer: Any) -> None:
+    expert = writer.expert(pose("store", "order", 1, "train")).stream()
+    silent = TokenStream(expert.ids, [int(TokenRole.ACT)] * len(expert.ids))
+    model = tiny.fresh()
+    observer = Observer(model, [], rate=0.01, rows=2)
+    observer.add([Transcript(silent, True)])
+    assert observer.learn(random.Random(0), 1.0, 4000) == 0.0
+    assert all(p.grad is None or not p.grad.any() for p in model.parameters())
+
+
+def test_surprises_are_drawn_ten_times_as_often(
+    tiny: Any, writer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known, surprise = revealed(writer, 0), revealed(writer, 1)
+    observer = Observer(tiny.fresh(), [], rate=0.01, rows=1100)
+    observer.add([Transcript(known, False), Transcript(surprise, True)])
+    drawn: list[TokenStream] = []
+
+    def seen(lengths: Any, budget: int) -> Any:
+        return iter(())
+
+    monkeypatch.setattr("envace.rl.observe.by_token_budget", seen)
+    real = random.Random(3)
+    choices = real.choices
+    real.choices = lambda *args, **kw: drawn.extend(found := choices(*args, **kw)) or found  # type: ignore
+    observer.learn(real, 1.0, 4000)
+    share = sum(transcript.surprising for transcript in drawn) / len(drawn)  # type: ignore[attr-defined]
+    assert share == pytest.approx(1 / (1 + KNOWN_PRIORITY), abs=0.03)
+
+
+def test_the_replay_forgets_the_oldest(tiny: Any, writer: Any) -> None:
+    stream = revealed(writer, 0)
+    observer = Observer(tiny.fresh(), [], rate=0.01, rows=2)
+    observer.add([Transcript(stream, True)])
+    observer.add([Transcript(stream, False)] * LIMIT)
+    assert len(observer.replay) == LIMIT and not any(t.surprising for t in observer.replay)
+
+
+def test_commits_of_one_task_are_revealed_together_and_only_once(writer: Any, scripted: Any) -> None:
+    task = pose("courier", "ship", 5, "train")
+    template = writer.template
+    from envace.trajectory import ToolCall
+    from envace.worlds.tasks import rebuild
+
+    world, _ = rebuild(task)
+    calls = [ToolCall(name="ship", arguments=arguments).text() for arguments in world.commit_arguments()[:2]]
+    count = 0
+
+    def script(prompt: Any, sample: int) -> list[int]:
+        nonlocal count
+        count += 1
+        text = calls[count % 2]
+        response = [*template.encode('{"total":1}'), template.response_end]
+        return [
+            *template.encode(text),
+            template.call_end,
+            *response,
+            *template.encode("done"),
+            *template.end_ids,
+        ]
+
+    found = collect(scripted(script), template, [task], 4, 2, 40, 0)
+    assert len(found.revealed) == 1 and found.revealed[0].surprising
+    text = template.decode(found.revealed[0].stream.ids)
+    assert all(text.count(call) == 1 for call in calls)
