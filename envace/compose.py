@@ -23,6 +23,8 @@ def compose(overrides: Sequence[str] = (), folder: Path | str = "conf") -> str:
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
 
+    if not Path(folder).is_dir():
+        raise EnvaceError(f"{folder}: no such folder", "run in the project folder")
     try:
         with hydra.initialize_config_dir(str(Path(folder).resolve()), version_base="1.3"):
             return OmegaConf.to_yaml(hydra.compose("config", overrides=list(overrides)), resolve=True)

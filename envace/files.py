@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from envace.errors import EnvaceError
+
 
 @contextmanager
 def atomic_text(path: Path | str) -> Iterator[TextIO]:
@@ -54,8 +56,17 @@ def write_json(path: Path | str, value: Any) -> None:
 
 
 def read_json(path: Path | str) -> Any:
-    """Read one JSON file."""
-    return json.loads(Path(path).read_text(encoding="utf-8"))
+    """Read one JSON file.
+
+    Raises:
+        EnvaceError: It does not exist or is no JSON.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise EnvaceError(f"{path}: no such file", "run the stage that makes it (`dvc repro`)") from error
+    except ValueError as error:
+        raise EnvaceError(f"{path}: not JSON: {error}", "make it anew") from error
 
 
 def digest(*parts: Any) -> str:

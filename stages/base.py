@@ -5,13 +5,17 @@ import ctypes
 import logging
 import os
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from envace.errors import EnvaceError
+from envace.files import write_json
 from envace.params import Params, load_params
 
 METRICS = Path("metrics")
+TIMES = Path(".scratch/times")
+"""Wall times: not metrics, because equal runs must have equal metrics."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Options of glibc's `mallopt`."""
 
@@ -28,6 +32,22 @@ def run(main: Callable[[Params], None]) -> None:
     except EnvaceError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
+
+
+def argument(position: int, choices: Collection[str]) -> str:
+    """A command-line argument of the stage, which must be one of `choices`."""
+    given = sys.argv[position] if len(sys.argv) > position else "nothing"
+    if given not in choices:
+        raise EnvaceError(f"{given} is no argument for this stage", f"one of {', '.join(choices)}")
+    return given
+
+
+@contextlib.contextmanager
+def timed(stage: str) -> Iterator[None]:
+    """Note how long the block took (a resumed run counts its last part only)."""
+    begun = time.monotonic()
+    yield
+    write_json(TIMES / f"{stage}.json", {"seconds": time.monotonic() - begun})
 
 
 def use_torch(params: Params) -> None:

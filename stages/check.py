@@ -5,14 +5,14 @@ Always exits 0: `train` refuses a result that did not pass. Usage: python -m sta
 
 import sys
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 from envace.files import write_json
 from envace.params import Params
 from envace.quality import Thresholds, check, rehearsed_output
 from envace.trajectory import Task, iter_records, write_records
 from envace.worlds import WORLDS
-from stages.base import METRICS, run, use_torch
+from stages.base import METRICS, argument, run, use_torch
 
 Policy = Literal["warmup", "trained"]
 
@@ -76,4 +76,4 @@ def main(params: Params, policy: Policy) -> None:
 
 
 if __name__ == "__main__":
-    run(lambda params: main(params, cast(Policy, sys.argv[1])))
+    run(lambda params: main(params, cast(Policy, argument(1, get_args(Policy)))))

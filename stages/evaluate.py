@@ -3,13 +3,13 @@
 Usage: python -m stages.evaluate BENCHMARK STRATEGY
 """
 
-import sys
 from pathlib import Path
 
-from envace.benchmarks import benchmark
+from envace.benchmarks import BENCHMARKS, benchmark
 from envace.files import write_json
 from envace.params import Params
-from stages.base import METRICS, run, use_torch
+from envace.rehearsal.strategies import STRATEGIES
+from stages.base import METRICS, argument, run, use_torch
 
 
 def main(params: Params, name: str, strategy: str) -> None:
@@ -35,4 +35,4 @@ def main(params: Params, name: str, strategy: str) -> None:
 
 
 if __name__ == "__main__":
-    run(lambda params: main(params, sys.argv[1], sys.argv[2]))
+    run(lambda params: main(params, argument(1, BENCHMARKS), argument(2, STRATEGIES)))

@@ -3,13 +3,13 @@
 Usage: python -m stages.evaluate_worlds POLICY STRATEGY
 """
 
-import sys
 from pathlib import Path
 
 from envace.files import write_json
 from envace.params import Params
+from envace.rehearsal.strategies import STRATEGIES
 from envace.trajectory import Task, iter_records
-from stages.base import METRICS, run, use_torch
+from stages.base import METRICS, argument, run, use_torch
 
 TASKS = Path("data/synthetic/held_out.jsonl")
 
@@ -38,4 +38,4 @@ def main(params: Params, policy: str, strategy: str) -> None:
 
 
 if __name__ == "__main__":
-    run(lambda params: main(params, sys.argv[1], sys.argv[2]))
+    run(lambda params: main(params, argument(1, ("warmup", "trained")), argument(2, STRATEGIES)))

@@ -1,4 +1,4 @@
-"""filter: the funnel of rules over synthetic and imported trajectories → data/filtered."""
+"""filter: the funnel of rules over synthetic trajectories → data/filtered."""
 
 from pathlib import Path
 

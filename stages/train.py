@@ -8,7 +8,7 @@ from envace.files import atomic_folder, read_json, write_json
 from envace.params import Params
 from envace.quality import QualityResult, gate
 from envace.trajectory import Trajectory, iter_records
-from stages.base import METRICS, run, use_torch
+from stages.base import METRICS, run, timed, use_torch
 
 if TYPE_CHECKING:
     from envace.chat import CompactTemplate, TokenStream
@@ -28,13 +28,14 @@ def main(params: Params) -> None:
 
     gate(QualityResult.model_validate(read_json("quality/warmup.json")))
     use_torch(params)
-    source = Path("models/warmup")
+    source, split = Path("models/warmup"), Path("data/split")
     template = CompactTemplate(source)
     model = load(source)
     engine = HFEngine(model, template.vocabulary)
-    checkpoint = Checkpoint("train", params.train.model_dump(), params.seed, params.threads, source)
+    checkpoint = Checkpoint("train", params.train.model_dump(), params.seed, params.threads, source, split)
     logged = logged_responses(params, template)
-    log = train(model, engine, template, logged, params.train, params.seed, checkpoint)
+    with timed("train"):
+        log = train(model, engine, template, logged, params.train, params.seed, checkpoint)
     with atomic_folder(Path("models/trained")) as folder:
         save(model, source, folder)
     write_curve("plots/train.csv", log)

@@ -6,7 +6,7 @@ from envace.files import atomic_folder, write_json
 from envace.params import Params
 from envace.trajectory import iter_records
 from envace.trajectory.records import Trajectory
-from stages.base import METRICS, run, use_torch
+from stages.base import METRICS, run, timed, use_torch
 
 
 def main(params: Params) -> None:
@@ -26,7 +26,8 @@ def main(params: Params) -> None:
     }
     model = load(base)
     checkpoint = Checkpoint("warmup", params.warmup.model_dump(), params.seed, params.threads, base, data)
-    curve = warm_up(model, streams["train"], params.warmup, params.seed, checkpoint)
+    with timed("warmup"):
+        curve = warm_up(model, streams["train"], params.warmup, params.seed, checkpoint)
     losses = held_out_losses(model, streams["dev"], params.warmup.token_budget)
     with atomic_folder(Path("models/warmup")) as folder:
         save(model, base, folder)
