@@ -158,7 +158,11 @@ def _transcripts(
             steps.setdefault(key, {}).setdefault(name, step)
         surprising[key] = surprising.get(key, False) or not all(_hits(item, rehearsal))
     return [
-        Transcript(revealed_stream(tasks[key[0]], list(told.values()), template), surprising[key])
+        Transcript(
+            tasks[key[0]].world,
+            revealed_stream(tasks[key[0]], list(told.values()), template),
+            surprising[key],
+        )
         for key, told in steps.items()
     ]
 

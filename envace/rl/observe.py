@@ -1,12 +1,15 @@
 """Observation: cross-entropy of the environment role on responses that were really given.
 
 The verdict on a finished episode reveals the true responses to its committed calls. They
-are few, so they are kept and replayed; a transcript that the policy predicted wrongly
-comes up more often (prioritized replay, Schaul et al. 2016). Part of every batch are
-logged responses from the warm-up data, so that the role does not forget them.
+are few, so they are kept and replayed, where they surprise most: a world is drawn in
+proportion to how often its responses were predicted wrongly, and within it a wrongly
+predicted transcript comes up ten times as often as another (prioritized replay, Schaul et
+al. 2016). Part of every batch are logged responses from the warm-up data, so that the role
+does not forget them.
 """
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,6 +31,8 @@ KNOWN_PRIORITY = 0.1
 class Transcript:
     """True responses to committed calls of one task."""
 
+    world: str
+    """Where it happened."""
     stream: TokenStream
     """Rendered without a memory; only environment tokens carry loss."""
     surprising: bool
@@ -65,8 +70,9 @@ class Observer:
             token_budget: Tokens of one micro-batch, padding included.
         """
         anchors = rng.sample(self.logged, min(self.rows // 4, len(self.logged)))
-        weights = [1.0 if transcript.surprising else KNOWN_PRIORITY for transcript in self.replay]
-        drawn = rng.choices(self.replay, weights, k=self.rows - len(anchors)) if self.replay else []
+        drawn: list[Transcript] = []
+        if self.replay:
+            drawn = rng.choices(self.replay, priorities(self.replay), k=self.rows - len(anchors))
         streams = [*anchors, *(transcript.stream for transcript in drawn)]
         environment = int(TokenRole.ENV)
         total = sum(stream.roles.count(environment) for stream in streams)
@@ -86,12 +92,24 @@ class Observer:
 
     def state_dict(self) -> dict[str, Any]:
         """Optimizer and replay."""
-        replay = [(t.stream.ids, t.stream.roles, t.surprising) for t in self.replay]
+        replay = [(t.world, t.stream.ids, t.stream.roles, t.surprising) for t in self.replay]
         return {"optimizer": self.optimizer.state_dict(), "replay": replay}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore optimizer and replay."""
         self.optimizer.load_state_dict(state_dict["optimizer"])
         self.replay = [
-            Transcript(TokenStream(ids, roles), surprising) for ids, roles, surprising in state_dict["replay"]
+            Transcript(world, TokenStream(ids, roles), surprising)
+            for world, ids, roles, surprising in state_dict["replay"]
         ]
+
+
+def priorities(replay: Sequence[Transcript]) -> list[float]:
+    """Sampling weight of each transcript; those of a world sum to its surprise share.
+
+    A world that never surprises keeps a small share, as a known transcript does.
+    """
+    own = [1.0 if transcript.surprising else KNOWN_PRIORITY for transcript in replay]
+    count = Counter(transcript.world for transcript in replay)
+    # Dividing by the size of the world leaves it its mean weight: its surprise share.
+    return [weight / count[transcript.world] for transcript, weight in zip(replay, own, strict=True)]

@@ -11,7 +11,7 @@ from envace.rewards.replay import revealed_stream, score
 from envace.rl.batch import collate
 from envace.rl.experience import collect
 from envace.rl.loss import token_logprobs
-from envace.rl.observe import KNOWN_PRIORITY, LIMIT, Observer, Transcript
+from envace.rl.observe import KNOWN_PRIORITY, LIMIT, Observer, Transcript, priorities
 from envace.worlds.tasks import pose
 
 ENV = int(TokenRole.ENV)
@@ -34,7 +34,7 @@ def test_one_batch_loss_is_the_mean_over_environment_tokens(tiny: Any, writer: A
     model = tiny.fresh()
     expected = env_loss(model, stream)
     observer = Observer(model, [], rate=0.01, rows=3)
-    observer.add([Transcript(stream, True)])
+    observer.add([Transcript("store", stream, True)])
     # The only transcript, drawn three times; micro-batches of one row each.
     assert observer.learn(random.Random(0), 1.0, token_budget=1) == pytest.approx(expected, rel=0.02)
 
@@ -43,7 +43,7 @@ def test_learning_lowers_the_loss_and_a_zero_factor_changes_nothing(tiny: Any, w
     stream = revealed(writer, 0)
     model = tiny.fresh()
     observer = Observer(model, [], rate=0.01, rows=2)
-    observer.add([Transcript(stream, True)])
+    observer.add([Transcript("store", stream, True)])
     before = env_loss(model, stream)
     observer.learn(random.Random(0), 0.0, 4000)
     assert env_loss(model, stream) == before
@@ -57,36 +57,28 @@ def test_act_tokens_are_never_observed(tiny: Any, writer: Any) -> None:
     silent = TokenStream(expert.ids, [int(TokenRole.ACT)] * len(expert.ids))
     model = tiny.fresh()
     observer = Observer(model, [], rate=0.01, rows=2)
-    observer.add([Transcript(silent, True)])
+    observer.add([Transcript("store", silent, True)])
     assert observer.learn(random.Random(0), 1.0, 4000) == 0.0
     assert all(p.grad is None or not p.grad.any() for p in model.parameters())
 
 
-def test_surprises_are_drawn_ten_times_as_often(
-    tiny: Any, writer: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known, surprise = revealed(writer, 0), revealed(writer, 1)
-    observer = Observer(tiny.fresh(), [], rate=0.01, rows=1100)
-    observer.add([Transcript(known, False), Transcript(surprise, True)])
-    drawn: list[TokenStream] = []
-
-    def seen(lengths: Any, budget: int) -> Any:
-        return iter(())
-
-    monkeypatch.setattr("envace.rl.observe.by_token_budget", seen)
-    real = random.Random(3)
-    choices = real.choices
-    real.choices = lambda *args, **kw: drawn.extend(found := choices(*args, **kw)) or found  # type: ignore
-    observer.learn(real, 1.0, 4000)
-    share = sum(transcript.surprising for transcript in drawn) / len(drawn)  # type: ignore[attr-defined]
-    assert share == pytest.approx(1 / (1 + KNOWN_PRIORITY), abs=0.03)
+def test_surprise_decides_the_share_of_a_world_and_of_a_transcript(writer: Any) -> None:
+    stream = revealed(writer, 0)
+    # Two worlds of very different size: one surprises always, the other in one of four.
+    replay = [Transcript("courier", stream, True)] * 2
+    replay += [Transcript("store", stream, index == 0) for index in range(4)]
+    weights = priorities(replay)
+    share = sum(weights[:2]) / sum(weights)
+    mean = (1 + 3 * KNOWN_PRIORITY) / 4
+    assert share == pytest.approx(1 / (1 + mean))
+    assert weights[2] / weights[3] == pytest.approx(1 / KNOWN_PRIORITY)
 
 
 def test_the_replay_forgets_the_oldest(tiny: Any, writer: Any) -> None:
     stream = revealed(writer, 0)
     observer = Observer(tiny.fresh(), [], rate=0.01, rows=2)
-    observer.add([Transcript(stream, True)])
-    observer.add([Transcript(stream, False)] * LIMIT)
+    observer.add([Transcript("store", stream, True)])
+    observer.add([Transcript("store", stream, False)] * LIMIT)
     assert len(observer.replay) == LIMIT and not any(t.surprising for t in observer.replay)
 
 

@@ -90,7 +90,11 @@ def test_training_resumes_to_the_same_bits(tiny: Any, writer: Any, monkeypatch: 
             for index, item in enumerate(found.scored)
         ]
         told = [
-            Transcript(revealed_stream(item.episode.task, item.verdict.steps, writer.template), True)
+            Transcript(
+                item.episode.task.world,
+                revealed_stream(item.episode.task, item.verdict.steps, writer.template),
+                True,
+            )
             for item in scored[:: params.group]
         ]
         return dataclasses.replace(found, scored=scored, revealed=[*found.revealed, *told])
