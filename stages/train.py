@@ -13,8 +13,8 @@ from stages.base import METRICS, run, timed, use_torch
 if TYPE_CHECKING:
     from envace.chat import CompactTemplate, TokenStream
 
-LOGGED = 4000
-"""Logged trajectories that anchor observation."""
+ONE_IN = 5
+"""Share of the warm-up data kept as anchor: one trajectory in so many."""
 
 
 def main(params: Params) -> None:
@@ -45,10 +45,11 @@ def main(params: Params) -> None:
 
 
 def logged_responses(params: Params, template: "CompactTemplate") -> "list[TokenStream]":
-    """Warm-up streams with true responses: those of a format-only world are not."""
+    """A sample of the warm-up data as anchor, without the drills of format-only worlds: they are not true."""
+    hidden = params.synthesize.format_only
     trajectories = iter_records("data/split/train.jsonl", Trajectory)
-    true = (t for t in trajectories if t.world not in params.synthesize.format_only)
-    return [template.render(t.messages, t.tools) for t in islice(true, LOGGED)]
+    true = (t for t in trajectories if not (t.source == "drill" and t.world in hidden))
+    return [template.render(t.messages, t.tools) for t in islice(true, 0, None, ONE_IN)]
 
 
 if __name__ == "__main__":

@@ -4,8 +4,9 @@ The verdict on a finished episode reveals the true responses to its committed ca
 are few, so they are kept and replayed, where they surprise most: a world is drawn in
 proportion to how often its responses were predicted wrongly, and within it a wrongly
 predicted transcript comes up ten times as often as another (prioritized replay, Schaul et
-al. 2016). Part of every batch are logged responses from the warm-up data, so that the role
-does not forget them.
+al. 2016). Half of every batch are logged trajectories of the warm-up, both roles, as an
+anchor: learning new rules fast would otherwise undo what was learned before (PPO-ptx,
+Ouyang et al. 2022).
 """
 
 import random
@@ -34,7 +35,7 @@ class Transcript:
     world: str
     """Where it happened."""
     stream: TokenStream
-    """Rendered without a memory; only environment tokens carry loss."""
+    """Rendered without a memory; its calls are context, only responses carry loss."""
     surprising: bool
     """A rehearsed response differed from the revealed one."""
 
@@ -47,9 +48,9 @@ class Observer:
 
         Args:
             model: Policy; trained in place.
-            logged: Warm-up streams with environment tokens to anchor on; may be empty.
+            logged: Warm-up streams to anchor on; may be empty.
             rate: Learning rate of Muon for the matrices; AdamW gets a fifth for the rest.
-            rows: Transcripts of one batch; a quarter of them logged.
+            rows: Transcripts of one batch; half of them logged.
         """
         self.model = model
         self.logged = logged
@@ -69,19 +70,19 @@ class Observer:
             factor: Learning-rate factor of this step.
             token_budget: Tokens of one micro-batch, padding included.
         """
-        anchors = rng.sample(self.logged, min(self.rows // 4, len(self.logged)))
+        anchors = rng.sample(self.logged, min(self.rows // 2, len(self.logged)))
         drawn: list[Transcript] = []
         if self.replay:
             drawn = rng.choices(self.replay, priorities(self.replay), k=self.rows - len(anchors))
         streams = [*anchors, *(transcript.stream for transcript in drawn)]
-        environment = int(TokenRole.ENV)
-        total = sum(stream.roles.count(environment) for stream in streams)
+        context = int(TokenRole.CONTEXT)
+        total = sum(len(stream) - stream.roles.count(context) for stream in streams)
         if total == 0:
             return 0.0
         loss_sum = 0.0
         for chosen in by_token_budget([len(stream) for stream in streams], token_budget):
             batch = collate([streams[index] for index in chosen])
-            selected = batch.roles[:, 1:] == environment
+            selected = batch.roles[:, 1:] != context
             logprobs, _ = token_logprobs(self.model, batch, selected)
             loss = cross_entropy(logprobs, torch.ones_like(logprobs)) * (logprobs.numel() / total)
             loss.backward()

@@ -41,7 +41,7 @@ def train(
         model: Policy to train; `engine` must sample from the same object.
         engine: The policy as a source of tokens.
         template: Its chat template.
-        logged: Streams of the warm-up data whose responses are true: anchors of observation.
+        logged: Streams of the warm-up data with true responses: the anchor of observation.
         params: Hyper-parameters.
         seed: Seed of tasks and sampling.
         checkpoint: Resume point of this run.

@@ -52,14 +52,16 @@ def test_learning_lowers_the_loss_and_a_zero_factor_changes_nothing(tiny: Any, w
     assert env_loss(model, stream) < before - 0.1
 
 
-def test_act_tokens_are_never_observed(tiny: Any, writer: Any) -> None:
+def test_half_a_batch_anchors_both_roles_on_the_logs(tiny: Any, writer: Any) -> None:
     expert = writer.expert(pose("store", "order", 1, "train")).stream()
-    silent = TokenStream(expert.ids, [int(TokenRole.ACT)] * len(expert.ids))
     model = tiny.fresh()
-    observer = Observer(model, [], rate=0.01, rows=2)
-    observer.add([Transcript("store", silent, True)])
-    assert observer.learn(random.Random(0), 1.0, 4000) == 0.0
-    assert all(p.grad is None or not p.grad.any() for p in model.parameters())
+    batch = collate([expert])
+    with torch.no_grad():
+        logprobs, _ = token_logprobs(model, batch, batch.roles[:, 1:] != int(TokenRole.CONTEXT))
+    observer = Observer(model, [expert, expert], rate=0.01, rows=4)
+    # Nothing revealed yet: the two logged rows alone, act and environment tokens together.
+    loss = observer.learn(random.Random(0), 0.0, 4000)
+    assert loss == pytest.approx(float(-logprobs.mean()), rel=0.02)
 
 
 def test_surprise_decides_the_share_of_a_world_and_of_a_transcript(writer: Any) -> None:

@@ -265,7 +265,7 @@ def test_every_parameter_of_a_stage_exists_under_a_name_that_dvc_keeps(graph: li
         if isinstance(dep, ParamsDependency)
         for name in dep.params
     }
-    assert {name.split(".")[0] for _, name in used} == set(params) - {"profile"}
+    assert {name.split(".")[0] for _, name in used} == set(params)
     for where, name in used:
         value = params
         for key in name.split("."):

@@ -96,7 +96,9 @@ def test_names_are_disjoint_and_prompts_keep_to_their_pool() -> None:
             task = pose(name, template, 5, own)  # type: ignore[arg-type]
             # The wording of a goal may hold a word that happens to be a name ("move a clash").
             words = set(re.findall(r"[a-z]+", task.messages[0].content))
-            assert words & set(pool(own).names) and not words & other
+            # The courier's offers are labeled by letters; there the records are what is random.
+            assert name == "courier" or words & set(pool(own).names)
+            assert not words & other
 
 
 def test_a_task_is_the_same_bytes_in_every_process() -> None:
