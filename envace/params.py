@@ -147,6 +147,9 @@ class TrainParams(Section):
     """Transcripts of one observation batch."""
     observe_rate: float = Field(gt=0)
     """Learning rate of observation: Muon for matrices, a fifth of it for the rest."""
+    mask_untrue: bool
+    """Leave roll-outs out of baseline and loss when the world contradicts what they rehearsed;
+    the paper keeps them."""
     std: bool
     """Divide advantages by the group's spread."""
     entropy: float = Field(ge=0)

@@ -14,6 +14,7 @@ from envace.rollout.episode import Episode
 from envace.rollout.rehearse import Notes, rehearse_episodes
 from envace.trajectory import Task
 from envace.worlds import WORLDS
+from envace.worlds.base import Split
 from envace.worlds.tasks import Step, pose, templates, verify
 
 REHEARSAL_SEED = 50
@@ -42,7 +43,7 @@ class Experience:
         hits: list[bool] = []
         for scored, rehearsal in zip(self.scored, self.rehearsals, strict=True):
             if world in (None, scored.episode.task.world):
-                hits += _hits(scored, rehearsal)
+                hits += predictions_hold(scored, rehearsal)
         return _mean(hits)
 
     def rule_success(self) -> float:
@@ -56,13 +57,18 @@ class Experience:
 
 
 def draw_tasks(chained: int, committing: int, rng: random.Random) -> list[Task]:
-    """Training tasks of one step, spread evenly over worlds and their training templates."""
+    """Training tasks of one step, spread evenly over the worlds.
+
+    Two of three chained tasks are of templates without demonstrations: the others are mostly
+    solved after warm-up, and a group without spread teaches nothing.
+    """
     tasks: list[Task] = []
     for count, commit in ((chained, False), (committing, True)):
         names = [name for name, world in WORLDS.items() if world.commit_once is commit]
         for index in range(count):
             name = names[index % len(names)]
-            template = rng.choice(templates(name, "demonstrated", "undemonstrated"))
+            split: Split = "undemonstrated" if index // len(names) % 3 else "demonstrated"
+            template = rng.choice(templates(name, split) or templates(name, "demonstrated"))
             tasks.append(pose(name, template, rng.randrange(10**9, 2 * 10**9), "train"))
     return tasks
 
@@ -117,7 +123,7 @@ def collect(
     )
 
 
-def _hits(scored: Scored, rehearsal: Rehearsal | None) -> list[bool]:
+def predictions_hold(scored: Scored, rehearsal: Rehearsal | None) -> list[bool]:
     """For each prediction of an episode that was put to the test, whether it came true.
 
     After a private rehearsal the prediction is the memory's for the committed call, because
@@ -156,7 +162,7 @@ def _transcripts(
         for position, step in enumerate(told):
             name = step.call.text() if WORLDS[task.world].commit_once else str(position)
             steps.setdefault(key, {}).setdefault(name, step)
-        surprising[key] = surprising.get(key, False) or not all(_hits(item, rehearsal))
+        surprising[key] = surprising.get(key, False) or not all(predictions_hold(item, rehearsal))
     return [
         Transcript(
             tasks[key[0]].world,

@@ -55,6 +55,7 @@ def train(
     settings = UpdateSettings(
         environment=params.environment,
         environment_weight=params.environment_weight,
+        mask_untrue=params.mask_untrue,
         std=params.std,
         entropy=params.entropy,
     )
@@ -78,7 +79,7 @@ def train(
             simulator,
         )
         row = {"step": step + 1, **measures(experience)}
-        factor = warmup_then_linear(step, params.steps, warmup=RISE, hold=0.5, floor=0.03)
+        factor = warmup_then_linear(step, params.steps, warmup=RISE, hold=0.4, floor=0.03)
 
         rows = policy_rows(experience, params.group, settings)
         row |= backward(model, rows, settings, never)

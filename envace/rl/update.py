@@ -17,7 +17,7 @@ import torch
 from envace.chat import TokenRole, TokenStream
 from envace.rl.advantage import advantages
 from envace.rl.batch import by_token_budget, collate
-from envace.rl.experience import Experience
+from envace.rl.experience import Experience, predictions_hold
 from envace.rl.loss import policy_gradient, token_logprobs
 from envace.rollout.episode import Episode
 
@@ -32,6 +32,8 @@ class UpdateSettings:
     """How the environment role learns."""
     environment_weight: float = 1.0
     """λ: weight of the environment role's terms."""
+    mask_untrue: bool = False
+    """Leave roll-outs out whose rehearsed responses the world contradicted."""
     std: bool = True
     """Divide advantages by the group's spread."""
     clip: float = 0.2
@@ -55,14 +57,22 @@ class PolicyRow:
 
 
 def policy_rows(experience: Experience, group: int, settings: UpdateSettings) -> list[PolicyRow]:
-    """Rows with a nonzero advantage; branches of a rehearsal share their trajectory's."""
-    scores = [scored.reward for scored in experience.scored]
-    ids = list(range(len(scores)))
-    tasks = [index // group for index in ids]
-    values = advantages(scores, tasks, ids, std=settings.std)
+    """Rows with a nonzero advantage; branches of a rehearsal share their trajectory's.
+
+    With `mask_untrue`, a roll-out whose rehearsed responses turned out wrong leaves both the
+    baseline and the loss: the act role answered a world that does not exist, and blaming or
+    praising it for the outcome is noise.
+    """
+    pairs = list(zip(experience.scored, experience.rehearsals, strict=True))
+    kept = [
+        index for index, pair in enumerate(pairs) if not settings.mask_untrue or all(predictions_hold(*pair))
+    ]
+    scores = [pairs[index][0].reward for index in kept]
+    values = advantages(scores, [index // group for index in kept], kept, std=settings.std)
     rows: list[PolicyRow] = []
     rewarded = settings.environment in ("grpo", "both")
-    for scored, rehearsal, value in zip(experience.scored, experience.rehearsals, values, strict=True):
+    for index, value in zip(kept, values, strict=True):
+        scored, rehearsal = pairs[index]
         if value == 0.0:
             continue
         by_role = {int(TokenRole.ACT): value}
