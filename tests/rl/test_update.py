@@ -1,6 +1,7 @@
 """One update against gradients that are recomputed slowly, token by token."""
 
 import dataclasses
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,9 +13,10 @@ from envace.rehearsal.memory import memory_message
 from envace.rehearsal.parallel import Rehearsal
 from envace.rewards.replay import score
 from envace.rl import loss
-from envace.rl.experience import Experience
+from envace.rl.experience import Experience, draw_tasks
 from envace.rl.update import PolicyRow, UpdateSettings, backward, policy_rows
 from envace.rollout.episode import Episode
+from envace.worlds import WORLDS
 from envace.worlds.tasks import Step, pose, solve
 
 ACT, ENV = int(TokenRole.ACT), int(TokenRole.ENV)
@@ -166,3 +168,26 @@ def test_entropy_bonus_flattens_act_tokens(tiny: Any, group: list[Episode]) -> N
         for parameter in model.parameters():
             parameter -= 0.001 * parameter.grad
     assert act_entropy(model) > before
+
+
+def test_an_untrue_roll_out_leaves_baseline_and_loss(group: list[Episode], writer: Any) -> None:
+    # group[1] rehearsed a refusal that the world would not have given; a second wrong one did not.
+    task = group[0].task
+    steps, _, _ = solve(task)
+    honest_failure = writer.episode(task, steps, "done")
+    episodes = [group[0], group[1], honest_failure]
+    rows = policy_rows(experience(episodes), 3, UpdateSettings("none", mask_untrue=True, std=False))
+    assert [(row.episode, row.by_role) for row in rows] == [
+        (group[0], {ACT: 0.5}),
+        (honest_failure, {ACT: -0.5}),
+    ]
+    everyone = policy_rows(experience(episodes), 3, UpdateSettings("none", std=False))
+    assert [row.by_role[ACT] for row in everyone] == pytest.approx([2 / 3, -1 / 3, -1 / 3])
+
+
+def test_two_of_three_chained_training_tasks_have_no_demonstrations() -> None:
+    tasks = draw_tasks(18, 3, random.Random(0))
+    chained = [task for task in tasks if not WORLDS[task.world].commit_once]
+    splits = [WORLDS[task.world].templates[task.template] for task in chained]
+    assert (len(chained), splits.count("undemonstrated"), splits.count("demonstrated")) == (18, 12, 6)
+    assert [task.world for task in tasks[18:]] == ["courier"] * 3
