@@ -65,8 +65,8 @@ def read_json(path: Path | str) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise EnvaceError(f"{path}: no such file", "run the stage that makes it (`dvc repro`)") from error
-    except ValueError as error:
-        raise EnvaceError(f"{path}: not JSON: {error}", "make it anew") from error
+    except json.JSONDecodeError as error:
+        raise EnvaceError(f"{path}:{error.lineno}: not JSON: {error.msg}", "make it anew") from error
 
 
 def digest(*parts: Any) -> str:
