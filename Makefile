@@ -32,7 +32,7 @@ repro: $(INSTALLED) $(HARNESSED)
 	$(if $(PROFILE),envace params profile=$(PROFILE))
 	dvc repro
 
-test: $(INSTALLED) lint
+test: $(INSTALLED) $(HARNESSED) lint
 	pytest
 
 test-slow: $(INSTALLED) $(HARNESSED)
