@@ -106,6 +106,8 @@ class WarmupParams(Section):
 class GateParams(Section):
     """What rehearsed outputs must reach before `train` starts."""
 
+    enforced: bool
+    """False only in a profile that proves the plumbing: the check reports, `train` goes on."""
     worlds: tuple[str, ...]
     """Worlds under the gate; a format-only world has nothing to agree with yet."""
     agreement: float = Field(ge=0, le=1)

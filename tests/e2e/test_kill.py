@@ -97,4 +97,4 @@ def test_killed_in_warm_up_and_in_training_ends_like_an_uninterrupted_run(tmp_pa
         capture_output=True,
         text=True,
     )
-    assert "train.rate" in changed.stdout
+    assert "params.yaml" in changed.stdout and "modified" in changed.stdout
