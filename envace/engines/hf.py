@@ -111,11 +111,17 @@ class HFEngine:
         logits[:, list(sampling.forbidden_ids)] = NEGATIVE
         scaled = logits / sampling.temperature if sampling.temperature > 0 else logits
         logprobs = scaled.log_softmax(-1)
-        if sampling.temperature > 0:
-            tokens = torch.multinomial(logprobs.exp(), 1, generator=generator)[:, 0]
-        else:
-            tokens = logits.argmax(-1)
+        tokens = _draw(logprobs, generator) if sampling.temperature > 0 else logits.argmax(-1)
         return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
+
+
+def _draw(logprobs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """One token a row by inversion: one random number a row, not one for each token id."""
+    cumulative = logprobs.double().exp().cumsum(-1)
+    chance = torch.rand(len(logprobs), 1, generator=generator, dtype=torch.float32)
+    # A float32 chance is at most 1 - 2^-24, so its product stays below the total; `right`
+    # skips ids of no probability even at chance 0.
+    return torch.searchsorted(cumulative, chance.double() * cumulative[:, -1:], right=True)[:, 0]
 
 
 def _slices(items: list[int], size: int) -> Iterator[list[int]]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from envace.chat import tokenizer as tokenizers
+from envace.models import attention
 from envace.models.induction import initialize
 from envace.progress import track
 from envace.rl.batch import Batch
@@ -62,7 +63,7 @@ def build(
         bos_token_id=tokenizers.SYSTEM,
     )
     model = Qwen3ForCausalLM(config)
-    model.set_attn_implementation("eager")
+    model.set_attn_implementation(attention.NAME)
     initialize(model, seed)
     return model, size
 
@@ -95,8 +96,10 @@ def load(folder: Path | str) -> Any:
     """Load a saved policy for training or sampling on this machine."""
     from transformers import AutoModelForCausalLM
 
-    # Explicit products under bfloat16 are 1.5 times as fast as fused attention on a CPU.
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager")
+    # Explicit products are faster than fused attention on a CPU.
+    return AutoModelForCausalLM.from_pretrained(
+        folder, dtype=torch.float32, attn_implementation=attention.NAME
+    )
 
 
 def save(model: Any, source: Path, folder: Path) -> None:
