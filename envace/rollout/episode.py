@@ -8,6 +8,16 @@ from envace.trajectory import Message, Task, ToolCall
 
 
 @dataclass(frozen=True)
+class Row:
+    """One token stream to train on; an episode is one row where turns extend the prefix."""
+
+    stream: TokenStream
+    """Context and sampled tokens with their roles."""
+    logprobs: tuple[float, ...]
+    """Log-probability at sampling time of each token of the stream; 0 where it was not sampled."""
+
+
+@dataclass(frozen=True)
 class Episode:
     """One finished roll-out."""
 
@@ -37,6 +47,12 @@ class Episode:
         for span in self.spans:
             stream.add(list(self.sampled[span.start : span.stop]), span.role)
         return stream
+
+    def rows(self) -> tuple[Row, ...]:
+        """The rows to train on: in the inline layout both roles share one."""
+        stream = self.stream()
+        sampled = self.logprobs[: len(stream) - len(self.prompt)]
+        return (Row(stream, (0.0,) * len(self.prompt) + sampled),)
 
 
 def parse_episode(
