@@ -14,10 +14,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 settings.register_profile("envace", deadline=None)
 settings.load_profile("envace")
 
-from envace.chat import CompactTemplate  # noqa: E402 - after the thread count is set
+from envace.chat import CompactTemplate, HermesTemplate  # noqa: E402 - after the thread count is set
 from envace.engines import Completion, Sampling  # noqa: E402
-from envace.rollout.episode import Episode, parse_episode  # noqa: E402
-from envace.rollout.rehearse import Notes  # noqa: E402
+from envace.rollout.episode import Episode, Notes, parse_episode  # noqa: E402
 from envace.trajectory import Message, Task  # noqa: E402
 from envace.worlds.tasks import Step, solve  # noqa: E402
 
@@ -54,6 +53,52 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 @pytest.fixture(scope="session")
 def template(tiny: Tiny) -> CompactTemplate:
     return tiny.template
+
+
+CHATML = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+TOOL_MARKERS = (
+    "<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>",
+)  # fmt: skip
+QWEN_UNITS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
+
+
+@pytest.fixture(scope="session")
+def chatml(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., HermesTemplate]:
+    """Makes Hermes templates over a small tokenizer with Qwen's markers, or with ChatML's alone.
+
+    As in Qwen's, the tool markers are added tokens that are not marked special.
+    """
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    folders = {}
+    for tools in (True, False):
+        tokenizer = Tokenizer(models.BPE())
+        split = pre_tokenizers.Split(Regex(QWEN_UNITS), "isolated")
+        level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, level])
+        tokenizer.decoder = decoders.ByteLevel()
+        corpus = ['system\nuser\nassistant\n{"name": "look", "arguments": {"city": "Rome"}}\n\n{}\n'] * 20
+        tokenizer.train_from_iterator(
+            corpus,
+            trainers.BpeTrainer(
+                vocab_size=330,
+                special_tokens=list(CHATML),
+                initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+                show_progress=False,
+            ),
+        )
+        if tools:
+            tokenizer.add_tokens([AddedToken(text, special=False, normalized=False) for text in TOOL_MARKERS])
+        folders[tools] = tmp_path_factory.mktemp("chatml")
+        tokenizer.save(str(folders[tools] / "tokenizer.json"))
+
+    def make(tools: bool = True, **options: Any) -> HermesTemplate:
+        return HermesTemplate(folders[tools], **options)
+
+    return make
 
 
 class ScriptedEngine:

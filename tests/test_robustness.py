@@ -21,7 +21,8 @@ from envace.rl.advantage import advantages
 from envace.rl.batch import collate
 from envace.rl.experience import collect
 from envace.rl.loss import token_logprobs
-from envace.rollout.answered import WorldResponder, answered_episodes
+from envace.rollout.answered import answered_episodes
+from envace.rollout.responders import WorldResponder
 from envace.synthesis.worlds import Mixture, synthesize
 from envace.trajectory import Outcome, ToolCall
 from envace.worlds.courier import Courier
@@ -39,7 +40,7 @@ SURROGATE = '{"name":"add","arguments":{"title":"\\ud800","day":"mon","hour":8}}
 def test_2a_a_lone_surrogate_in_a_call_does_not_kill_the_evaluation(writer, scripted):
     task = pose("agenda", "when", 0, "train")
     engine = scripted(lambda prompt, sample: [*writer.template.encode(SURROGATE), writer.template.call_end])
-    world = WorldResponder(writer.template, [task])
+    world = WorldResponder([task])
     answered_episodes(engine, writer.template, [(task, ())], Sampling(), world)
 
 

@@ -6,7 +6,8 @@ It has the structure of the Hermes/Qwen tool format (a call is `{"name":…,"arg
 with one marker token a turn. The marker that ends a span belongs to the role that wrote
 the span: the act role chooses between `<|env|>` (call) and `<|end|>` (answer), and the
 environment role ends its response with `<|act|>`. A rehearsed episode is therefore one
-uninterrupted generation.
+uninterrupted generation. Responses to parallel calls are separated by `<|env|>`, so a
+response may contain any text.
 """
 
 import json
@@ -33,7 +34,9 @@ class CompactTemplate:
     call_end = ENV
     """Marker by which the act role asks for a response."""
     response_end = ACT
-    """Marker by which the environment role ends a response."""
+    """Marker by which the environment role ends the last response of a turn."""
+    act_stop_ids = environment_stop_ids = frozenset({ACT, ENV, END})
+    """Every marker that can be sampled ends a turn; the illegal one is blamed on its writer."""
     forbidden_ids = frozenset(range(len(MARKERS))) - {ACT, ENV, END}
     """Markers that no role may sample."""
 
@@ -44,6 +47,10 @@ class CompactTemplate:
     def decode(self, ids: Sequence[int]) -> str:
         """Text of token ids, without markers."""
         return self.tokenizer.decode([token for token in ids if token >= len(MARKERS)])
+
+    def raw(self, ids: Sequence[int]) -> str:
+        """Text of token ids with the markers spelled out."""
+        return self.tokenizer.decode(list(ids), skip_special_tokens=False)
 
     def render(self, messages: Sequence[Message], tools: Sequence[Tool]) -> TokenStream:
         """Render a conversation up to the point where the next role writes.
@@ -67,9 +74,7 @@ class CompactTemplate:
         elif message.role == "tool":
             role = TokenRole.ENV if message.trainable else CONTEXT
             more = following is not None and following.role == "tool"
-            stream.add(self.encode(message.content + ("\n" if more else "")), role)
-            if not more:
-                stream.add([ACT], role)
+            stream.add(self.response_ids(message.content, more), role)
         else:
             if message.role == "user":
                 head, text = USER, message.content
@@ -84,22 +89,23 @@ class CompactTemplate:
                 stream.add([ACT], CONTEXT)
 
     def spans(self, sampled: Sequence[int]) -> list[Span]:
-        """Split tokens sampled after an `<|act|>` into role spans.
+        """Split tokens sampled after an `<|act|>` into role spans, one a response.
 
         An illegal marker ends the last span and belongs to it: whoever wrote it is to blame.
         """
         spans: list[Span] = []
-        role, start = TokenRole.ACT, 0
+        role, start, awaited = TokenRole.ACT, 0, 0
         for index, token in enumerate(sampled):
             if token >= len(MARKERS):
                 continue
-            legal = {ENV, END} if role is TokenRole.ACT else {ACT}
-            if token not in legal:
-                spans.append(Span(role, start, index + 1, None))
+            legal = token in (ENV, END) if role is TokenRole.ACT else self.ends_response(token, awaited > 1)
+            spans.append(Span(role, start, index + 1, token if legal else None))
+            if not legal or token == END:
                 return spans
-            spans.append(Span(role, start, index + 1, token))
-            if token == END:
-                return spans
+            if role is TokenRole.ACT:
+                awaited = len(self.parse_act(sampled[start : index + 1]).tool_calls)
+            else:
+                awaited -= 1
             role = TokenRole.ENV if token == ENV else TokenRole.ACT
             start = index + 1
         if start < len(sampled):
@@ -114,6 +120,34 @@ class CompactTemplate:
             return Message(role="assistant", content=text, author="policy")
         calls, prose = parse_calls(text)
         return Message(role="assistant", content=prose, tool_calls=calls, author="policy")
+
+    def is_answer(self, sampled: Sequence[int]) -> bool:
+        """True when the turn ended in `<|end|>`."""
+        return bool(sampled) and sampled[-1] == END
+
+    def after_act(self, context: Sequence[int], sampled: Sequence[int]) -> list[int]:
+        """Nothing ever leaves the history."""
+        return [*context, *sampled]
+
+    def bridge_to_response(self, last: int) -> list[int]:
+        """None: the marker that the act role chose opens the response."""
+        return []
+
+    def bridge_to_act(self, last: int) -> list[int]:
+        """None: the marker that the environment role chose opens the act turn."""
+        return []
+
+    def response_ids(self, text: str, more: bool) -> list[int]:
+        """A response with the marker that ends it."""
+        return [*self.encode(text), ENV if more else ACT]
+
+    def response_text(self, ids: Sequence[int]) -> str:
+        """Text of one response, without its end."""
+        return self.decode(ids)
+
+    def ends_response(self, token: int, more: bool) -> bool:
+        """`<|env|>` asks for the response to the next parallel call, `<|act|>` hands over."""
+        return token == (ENV if more else ACT)
 
 
 def signatures(tools: Sequence[Tool]) -> str:

@@ -8,7 +8,8 @@ class TokenRole(IntEnum):
     """Who is responsible for a token; only ACT and ENV tokens carry loss."""
 
     CONTEXT = 0
-    """Given: prompts, memories, markers nobody chose, turns marked not trainable."""
+    """Given: prompts, memories, scaffold nobody chose, responses the policy did not write, turns
+    marked not trainable."""
     ACT = 1
     """Written by the act role: calls, answers, and the marker that ends them."""
     ENV = 2
@@ -17,16 +18,16 @@ class TokenRole(IntEnum):
 
 @dataclass(frozen=True)
 class Span:
-    """A maximal run of one role in sampled tokens."""
+    """A run of one role in the tokens behind a prompt."""
 
     role: TokenRole
-    """ACT or ENV."""
+    """ACT, ENV, or CONTEXT for scaffold and for responses somebody else wrote."""
     start: int
-    """Index of the first token, relative to the sampled tokens."""
+    """Index of the first token, relative to the end of the prompt."""
     stop: int
     """One past the last token, the end marker included."""
     marker: int | None
-    """Id of the marker that ended it; None when the sampling limit cut it."""
+    """Id of the marker that ended it; None for scaffold, a cut, or a marker that was not its to write."""
 
 
 @dataclass

@@ -4,11 +4,13 @@ Every text can be encoded (bytes are the base alphabet). Marker tokens in user t
 encoded as plain text, so nobody can forge a turn.
 """
 
+import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from envace.errors import EnvaceError
+from envace.files import read_json
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -52,9 +54,18 @@ def load(folder: Path | str) -> "Tokenizer":
     """Load `tokenizer.json` of a model folder; markers in text stay plain text."""
     from tokenizers import Tokenizer
 
+    saved = read_tokenizer(folder)
+    # Only tokens marked special stay plain text, and Qwen's tool markers are not marked.
+    for token in saved["added_tokens"]:
+        token["special"] = True
+    tokenizer = Tokenizer.from_str(json.dumps(saved))
+    tokenizer.encode_special_tokens = True
+    return tokenizer
+
+
+def read_tokenizer(folder: Path | str) -> dict[str, Any]:
+    """The content of `tokenizer.json`, at least with a list of `added_tokens`."""
     path = Path(folder) / "tokenizer.json"
     if not path.is_file():
         raise EnvaceError(f"{path}: no such file", "run the `model` stage first")
-    tokenizer = Tokenizer.from_file(str(path))
-    tokenizer.encode_special_tokens = True
-    return tokenizer
+    return {"added_tokens": [], **read_json(path)}

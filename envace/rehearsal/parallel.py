@@ -2,17 +2,19 @@
 
 A branch is the next call, sampled from the act role, and the response that the
 environment role predicts for it. Nothing here can reach a world: only an engine is given.
+(A comparison may hand in somebody else to answer; nothing that serves or evaluates does.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from envace.chat import CompactTemplate
+from envace.chat import Template
 from envace.engines import Engine, Sampling
 from envace.rehearsal.memory import Memory, Rehearsed, memory_message
-from envace.rollout.answered import SimulatorResponder, answered_episodes
-from envace.rollout.episode import Episode
-from envace.rollout.rehearse import Notes, rehearse_episodes
+from envace.rollout.answered import answered_episodes
+from envace.rollout.episode import Episode, Limits, Notes
+from envace.rollout.rehearse import rehearse_episodes
+from envace.rollout.responders import Responder
 from envace.trajectory import Task
 
 BRANCH_TOKENS = 64
@@ -31,32 +33,31 @@ class Rehearsal:
 
 def rehearse_next_call(
     engine: Engine,
-    template: CompactTemplate,
+    template: Template,
     tasks: Sequence[Task],
     branches: int,
     repeats: int = 1,
     temperature: float = 1.0,
     seed: int = 0,
-    simulator: Engine | None = None,
+    answerer: Callable[[Sequence[Task], int], Responder] | None = None,
 ) -> list[Rehearsal]:
     """Rehearse the next call `repeats` times, with `branches` branches each, for every task.
 
-    All branches of a task share one prefill. With a `simulator`, that engine writes the
+    All branches of a task share one prefill. An `answerer` makes the responder that writes the
     responses in place of the policy's own environment role.
 
     Returns:
         Rehearsals grouped by task: entry `i * repeats + k` is rehearsal `k` of task `i`.
     """
     sampling = Sampling(temperature, BRANCH_TOKENS, seed=seed)
-    per_task = branches * repeats
-    if simulator is None:
-        stop = frozenset({template.response_end}) | template.end_ids
+    per_task, one_response = branches * repeats, Limits(turns=1)
+    if answerer is None:
         prompts: list[tuple[Task, Notes]] = [(task, ()) for task in tasks]
-        episodes = rehearse_episodes(engine, template, prompts, sampling, per_task, stop)
+        episodes = rehearse_episodes(engine, template, prompts, sampling, per_task, one_response)
     else:
-        responder = SimulatorResponder(simulator, template, sampling)
         prompts = [(task, ()) for task in tasks for _ in range(per_task)]
-        episodes = answered_episodes(engine, template, prompts, sampling, responder, max_turns=1)
+        responder = answerer([task for task, _ in prompts], seed)
+        episodes = answered_episodes(engine, template, prompts, sampling, responder, one_response)
     own = [tuple(episodes[start : start + branches]) for start in range(0, len(episodes), branches)]
     return [Rehearsal(memory_message(_predicted(group), group[0].task.tools), group) for group in own]
 

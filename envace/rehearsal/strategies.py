@@ -7,7 +7,7 @@ execute a call; a new one is one function and one line in `STRATEGIES`.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from envace.chat import CompactTemplate
+from envace.chat import Template
 from envace.engines import Engine
 from envace.errors import EnvaceError
 from envace.rehearsal.parallel import rehearse_next_call
@@ -26,19 +26,19 @@ class Preparation:
     """The call the memory's rule ranks first, without the act role's judgment."""
 
 
-Strategy = Callable[[Engine, CompactTemplate, Sequence[Task], int, int], list[Preparation]]
+Strategy = Callable[[Engine, Template, Sequence[Task], int, int], list[Preparation]]
 """(engine, template, tasks, branches, seed) → one preparation a task."""
 
 
 def none(
-    engine: Engine, template: CompactTemplate, tasks: Sequence[Task], branches: int, seed: int
+    engine: Engine, template: Template, tasks: Sequence[Task], branches: int, seed: int
 ) -> list[Preparation]:
     """Act at once."""
     return [Preparation() for _ in tasks]
 
 
 def parallel(
-    engine: Engine, template: CompactTemplate, tasks: Sequence[Task], branches: int, seed: int
+    engine: Engine, template: Template, tasks: Sequence[Task], branches: int, seed: int
 ) -> list[Preparation]:
     """N independent rehearsals of the next call, summarized into a memory."""
     return [

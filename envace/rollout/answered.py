@@ -1,95 +1,28 @@
-"""Roll-outs in which somebody else answers: an executable world, or a frozen simulator.
+"""The act/respond loop, turn by turn, whoever answers.
 
-Everything stays in token space: a response is appended to the tokens that were sampled,
-and sampled text is never tokenized again, so training sees exactly what sampling saw.
+Everything stays in token space: what a role sampled is kept as it is, bridges and foreign
+responses are appended as context, and nothing is ever tokenized again. So training sees
+exactly what sampling saw, and an engine may keep its cache from turn to turn.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Protocol
 
-from envace.chat import CompactTemplate
+from envace.chat import Template, TokenRole
 from envace.engines import Completion, Engine, Sampling
-from envace.rollout.episode import Episode, parse_episode
-from envace.rollout.rehearse import Notes, with_markers
-from envace.trajectory import Task, ToolCall, compact
-from envace.worlds.base import World
-from envace.worlds.tasks import rebuild
-
-MAX_TURNS = 8
-"""Assistant turns at most; an episode cut here has no answer and fails."""
-
-
-@dataclass
-class OpenEpisode:
-    """An episode under way."""
-
-    index: int
-    """Its position among the prompts."""
-    task: Task
-    """The task."""
-    prompt: list[int]
-    """Prompt tokens."""
-    sampled: list[int] = field(default_factory=list)
-    """Tokens of both roles so far."""
-    logprobs: list[float] = field(default_factory=list)
-    """Log-probability of each sampled token; 0 for tokens somebody else wrote."""
-    calls: tuple[ToolCall, ...] = ()
-    """Calls of the last turn, waiting for a response."""
-
-
-class Responder(Protocol):
-    """Who answers tool calls."""
-
-    def respond(self, waiting: Sequence[OpenEpisode]) -> list[list[int]]:
-        """Response tokens for the calls of every waiting episode, the end marker included."""
-        ...
-
-
-class WorldResponder:
-    """Every episode has an executable world of its own."""
-
-    def __init__(self, template: CompactTemplate, tasks: Sequence[Task]) -> None:
-        """Build a fresh world for each task; `tasks` are in the order of the prompts."""
-        self.template = template
-        self.worlds: list[World] = [rebuild(task)[0] for task in tasks]
-
-    def respond(self, waiting: Sequence[OpenEpisode]) -> list[list[int]]:
-        """Execute the calls."""
-        answers = []
-        for episode in waiting:
-            world = self.worlds[episode.index]
-            text = "\n".join(compact(world.call(call)) for call in episode.calls)
-            answers.append([*self.template.encode(text), self.template.response_end])
-        return answers
-
-
-class SimulatorResponder:
-    """Another model, usually a frozen copy, plays the environment role."""
-
-    def __init__(self, engine: Engine, template: CompactTemplate, sampling: Sampling) -> None:
-        """Answer with `engine`, sampling as given."""
-        self.engine = engine
-        self.turns = 0
-        self.sampling = with_markers(
-            sampling, template, frozenset({template.response_end}) | template.end_ids
-        )
-
-    def respond(self, waiting: Sequence[OpenEpisode]) -> list[list[int]]:
-        """Sample a response to each."""
-        prompts = [episode.prompt + episode.sampled for episode in waiting]
-        self.turns += 1
-        sampling = replace(self.sampling, seed=self.sampling.seed + self.turns)
-        return [group[0].ids for group in self.engine.generate(prompts, sampling)]
+from envace.rollout.episode import Cut, Episode, Limits, Notes
+from envace.rollout.open_episode import OpenEpisode
+from envace.rollout.responders import Responder, Response
+from envace.rollout.sampling import for_turn, with_markers
+from envace.trajectory import Message, Task
 
 
 def answered_episodes(
     engine: Engine,
-    template: CompactTemplate,
+    template: Template,
     prompts: Sequence[tuple[Task, Notes]],
     sampling: Sampling,
     responder: Responder,
-    max_turns: int = MAX_TURNS,
+    limits: Limits | None = None,
 ) -> list[Episode]:
     """Run every prompt to its end, all in step as one batch a turn.
 
@@ -99,36 +32,88 @@ def answered_episodes(
         prompts: Tasks with their private notes.
         sampling: How the act role samples; `max_new_tokens` is a limit per turn.
         responder: Who answers.
-        max_turns: Assistant turns at most; 1 stops after the first response.
+        limits: Caps; an episode that runs into one says so in `Episode.cut`.
     """
-    episodes = [
-        OpenEpisode(index, task, template.render((*task.messages, *notes), task.tools).ids)
-        for index, (task, notes) in enumerate(prompts)
-    ]
-    stop = frozenset({template.call_end, template.response_end}) | template.end_ids
-    sampling = with_markers(sampling, template, stop)
-    active = episodes
-    for turn in range(max_turns):
-        contexts = [episode.prompt + episode.sampled for episode in active]
-        completions = engine.generate(contexts, replace(sampling, seed=sampling.seed + turn))
-        waiting = []
-        for episode, group in zip(active, completions, strict=True):
-            episode.sampled += group[0].ids
-            episode.logprobs += group[0].logprobs
-            episode.calls = template.parse_act(group[0].ids).tool_calls
-            if episode.calls:
-                waiting.append(episode)
-        if not waiting:
-            break
-        for episode, response in zip(waiting, responder.respond(waiting), strict=True):
-            episode.sampled += response
-            episode.logprobs += [0.0] * len(response)
-        active = [episode for episode in waiting if episode.sampled[-1] == template.response_end]
+    limits = limits or Limits()
+    episodes = [OpenEpisode(index, template, *prompt) for index, prompt in enumerate(prompts)]
+    sampling = with_markers(sampling, template, template.act_stop_ids)
+    for turn in range(limits.turns):
+        for episode in _active(episodes):
+            if not episode.fits(sampling.max_new_tokens, limits.tokens):
+                episode.end(Cut.TOKENS)
+        active = _active(episodes)
         if not active:
             break
-    return [
-        parse_episode(
-            template, task, notes, episode.prompt, Completion(episode.sampled, episode.logprobs, True)
-        )
-        for (task, notes), episode in zip(prompts, episodes, strict=True)
-    ]
+        contexts = [episode.context for episode in active]
+        completions = engine.generate(contexts, for_turn(sampling, "act", turn))
+        for episode, group in zip(active, completions, strict=True):
+            _act(template, episode, group[0], limits)
+        _answer(template, _active(active), responder, limits)
+    for episode in _active(episodes):
+        episode.end(Cut.TURNS)
+    return [episode.close() for episode in episodes]
+
+
+def _active(episodes: Sequence[OpenEpisode]) -> list[OpenEpisode]:
+    return [episode for episode in episodes if not episode.over]
+
+
+def _act(template: Template, episode: OpenEpisode, completion: Completion, limits: Limits) -> None:
+    """Take in an act turn: calls keep the episode open, anything else ends it."""
+    ids = completion.ids
+    legal = completion.stopped and ids[-1] in template.end_ids | {template.call_end}
+    episode.write(ids, TokenRole.ACT, completion.logprobs, ids[-1] if legal else None)
+    message = template.parse_act(ids)
+    if len(message.tool_calls) > limits.calls:
+        episode.end(Cut.CALLS)
+    elif message.tool_calls:
+        episode.turn, episode.turn_ids, episode.position = message.tool_calls, ids, 0
+        episode.calls += message.tool_calls
+        before = episode.context[: -len(ids)]
+        episode.fork(template.after_act(before, ids))
+    elif template.is_answer(ids):
+        episode.answer = message.content
+        episode.end()
+    else:
+        episode.end(None if completion.stopped else Cut.TOKENS)
+
+
+def _answer(
+    template: Template, episodes: Sequence[OpenEpisode], responder: Responder, limits: Limits
+) -> None:
+    """Answer the calls of a turn one after another: a later call sees the responses before it."""
+    waiting = list(episodes)
+    while waiting:
+        for episode in waiting:
+            episode.write(template.bridge_to_response(episode.last), TokenRole.CONTEXT)
+        for episode, response in zip(waiting, responder.respond(waiting), strict=True):
+            _receive(template, episode, response, limits)
+        going_on = _active(waiting)
+        waiting = [episode for episode in going_on if episode.more]
+        for episode in going_on:
+            if episode.more:
+                episode.position += 1
+            else:
+                episode.write(template.bridge_to_act(episode.last), TokenRole.CONTEXT)
+
+
+def _receive(template: Template, episode: OpenEpisode, response: Response, limits: Limits) -> None:
+    """Take in a response; tokens that the policy did not sample are context."""
+    if response.row is not None:
+        episode.forks.append(response.row)
+    ids = response.ids
+    if ids is None:
+        ids = () if response.text is None else tuple(template.response_ids(response.text, episode.more))
+    if not episode.fits(len(ids), limits.tokens):
+        episode.end(Cut.TOKENS)
+        return
+    marker = ids[-1] if ids and response.text is not None else None
+    role = TokenRole.ENV if response.logprobs else TokenRole.CONTEXT
+    episode.write(ids, role, response.logprobs, marker)
+    if response.text is None:
+        episode.end(response.cut)
+        return
+    if episode.position == 0:
+        episode.messages.append(template.parse_act(episode.turn_ids))
+    episode.messages.append(Message(role="tool", name=episode.call.name, content=response.text))
+    episode.responses.append(response.text)

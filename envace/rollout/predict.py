@@ -4,8 +4,10 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from envace.chat import CompactTemplate
+from envace.chat import Template
+from envace.chat.prompted import PromptedLayout, Situation, as_written, environment_prompt
 from envace.engines import Engine, Sampling
+from envace.rollout.sampling import with_markers
 from envace.synthesis.worlds import random_call
 from envace.trajectory import Message, Task, ToolCall, compact
 from envace.worlds.tasks import rebuild, solve
@@ -64,17 +66,35 @@ def held_out_calls(tasks: Sequence[Task], seed: int) -> Iterator[HeldOutCall]:
             )
 
 
-def predict(engine: Engine, template: CompactTemplate, calls: Sequence[HeldOutCall]) -> list[Prediction]:
-    """Greedy responses of the environment role, in order."""
+def predict(
+    engine: Engine, template: Template, calls: Sequence[HeldOutCall], layout: PromptedLayout | None = None
+) -> list[Prediction]:
+    """Greedy responses of the environment role, in order; without a layout, inline."""
+    if layout is not None:
+        return _predict_prompted(engine, template, calls, layout)
     prompts = [
         template.render(
             (*item.history, Message(role="assistant", tool_calls=(item.call,))), item.task.tools
         ).ids
         for item in calls
     ]
-    stop = frozenset({template.response_end, template.call_end}) | template.end_ids
-    sampling = Sampling(0.0, RESPONSE_TOKENS, stop, template.forbidden_ids)
+    sampling = with_markers(Sampling(0.0, RESPONSE_TOKENS), template, template.environment_stop_ids)
     return [
-        Prediction(template.decode(group[0].ids), group[0].ids[-1] == template.response_end)
+        Prediction(template.response_text(group[0].ids), template.ends_response(group[0].ids[-1], False))
+        for group in engine.generate(prompts, sampling)
+    ]
+
+
+def _predict_prompted(
+    engine: Engine, template: Template, calls: Sequence[HeldOutCall], layout: PromptedLayout
+) -> list[Prediction]:
+    prompts = []
+    for item in calls:
+        caller = as_written(template, Message(role="assistant", tool_calls=(item.call,)))
+        situation = Situation(item.task.tools, item.history, caller, item.call)
+        prompts.append(environment_prompt(template, layout, situation))
+    sampling = with_markers(Sampling(0.0, RESPONSE_TOKENS), template, template.act_stop_ids)
+    return [
+        Prediction(template.parse_act(group[0].ids).content, template.is_answer(group[0].ids))
         for group in engine.generate(prompts, sampling)
     ]

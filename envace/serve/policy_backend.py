@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from envace.chat import CompactTemplate
+from envace.chat import Template, load_template
 from envace.engines import Engine, Sampling
 from envace.rehearsal.strategies import strategy
 from envace.serve.backend import ChatReply, ChatRequest, ContextTooLongError, FinishReason
@@ -16,7 +16,7 @@ class PolicyBackend:
         self,
         name: str,
         engine: Engine,
-        template: CompactTemplate,
+        template: Template,
         context: int,
         branches: int,
         max_tokens: int,
@@ -60,7 +60,7 @@ class PolicyBackend:
         prepare = strategy(self.strategies[request.model])
         prepared = prepare(self.engine, self.template, [task], self.branches, seed)[0]
         prompt = self.template.render((*request.messages, *prepared.notes), request.tools).ids
-        stop = frozenset({self.template.call_end, self.template.response_end}) | self.template.end_ids
+        stop = self.template.act_stop_ids
         sampling = Sampling(request.temperature, limit, stop, self.template.forbidden_ids, seed)
         completions = self.engine.generate([prompt], sampling, request.n)[0]
         messages, reasons = [], []
@@ -98,7 +98,7 @@ def load_backend(
     from envace.engines.hf import HFEngine
     from envace.models.build import load
 
-    template = CompactTemplate(folder)
+    template = load_template(folder)
     model = load(folder)
     context = int(model.config.max_position_embeddings)
     engine = HFEngine(model, template.vocabulary)

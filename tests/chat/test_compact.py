@@ -80,9 +80,9 @@ def test_a_prompt_ends_where_the_next_role_writes(template: CompactTemplate) -> 
     called = [*head, ("act", "CONTEXT"), ("env", "ACT")]
     assert markers(template, *PROMPT, assistant(LOOK)) == called
     assert markers(template, *PROMPT, assistant(LOOK), tool("{}")) == [*called, ("act", "ENV")]
-    # Two responses to two calls are one environment turn, ended once.
+    # Two responses to two calls are one environment turn: the first asks for the second.
     both = markers(template, *PROMPT, assistant(LOOK, BUY), tool("{}"), tool("{}"))
-    assert both == [*called, ("act", "ENV")]
+    assert both == [*called, ("env", "ENV"), ("act", "ENV")]
     # Tools without a system prompt still come first.
     assert markers(template, PROMPT[1]) == [*head, ("act", "CONTEXT")]
 
@@ -140,7 +140,8 @@ VALUES = st.recursive(
 )
 CALLS = st.builds(ToolCall, name=PLAIN, arguments=st.dictionaries(PLAIN, VALUES, max_size=3))
 PROSE = PLAIN.filter(lambda line: parse_call(line) is None)
-TURNS = st.lists(st.tuples(PROSE, st.lists(CALLS, min_size=1, max_size=2), PLAIN), max_size=3)
+ANY = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+TURNS = st.lists(st.tuples(PROSE, st.lists(CALLS, min_size=1, max_size=2), ANY), max_size=3)
 
 
 @settings(max_examples=150)
@@ -164,7 +165,7 @@ def test_what_is_rendered_is_parsed_back(
         *[(text, calls) for text, calls, _ in turns],
         (final, []),
     ]
-    assert replies == ["\n".join([response] * len(calls)) for _, calls, response in turns]
+    assert replies == [response for _, calls, response in turns for _ in calls]
 
 
 X = 40  # any token that is not a marker
@@ -190,6 +191,16 @@ def test_spans_stop_at_an_illegal_marker(
     template: CompactTemplate, sampled: list[int], expected: list[Span]
 ) -> None:
     assert template.spans(sampled) == expected
+
+
+def test_as_many_responses_as_calls_and_no_other_number(template: CompactTemplate) -> None:
+    both = [*template.encode(f"{LOOK.text()}\n{BUY.text()}"), ENV]
+    end = len(both)
+    two = [Span(A, 0, end, ENV), Span(E, end, end + 2, ENV), Span(E, end + 2, end + 4, ACT)]
+    assert template.spans([*both, X, ENV, X, ACT]) == two
+    # A third response, or a hand-over before the second, is its writer's fault.
+    assert template.spans([*both, X, ENV, X, ENV, X]) == [*two[:2], Span(E, end + 2, end + 4, None)]
+    assert template.spans([*both, X, ACT, X]) == [two[0], Span(E, end, end + 2, None)]
 
 
 def test_no_role_may_sample_a_context_marker(template: CompactTemplate) -> None:

@@ -1,17 +1,21 @@
 """Episodes in which somebody else answers, driven by scripts."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from envace.chat import TokenRole
 from envace.engines import Sampling
-from envace.rollout.answered import MAX_TURNS, SimulatorResponder, WorldResponder, answered_episodes
+from envace.rollout.answered import answered_episodes
+from envace.rollout.episode import Limits
+from envace.rollout.responders import SimulatorResponder, WorldResponder
 from envace.trajectory import Message, Task, ToolCall
 from envace.worlds import WORLDS
 from envace.worlds.tasks import pose, solve, verify
 
 TASKS = [pose(name, t, 7, "held_out") for name, world in WORLDS.items() for t in world.templates]
+CONTEXT, ENV = TokenRole.CONTEXT, TokenRole.ENV
 NOTE = Message(role="system", name="memory", content="a note")
 
 
@@ -31,13 +35,15 @@ def continuations(writer: Any, tasks: list[Task], notes: Any = ()) -> Any:
 @pytest.mark.parametrize("notes", [(), (NOTE,)])
 def test_the_experts_transcript_succeeds_in_real_worlds(writer: Any, scripted: Any, notes: Any) -> None:
     script, whole = continuations(writer, TASKS, notes)
-    engine, world = scripted(script), WorldResponder(writer.template, TASKS)
+    engine, world = scripted(script), WorldResponder(TASKS)
     prompts = [(task, notes) for task in TASKS]
     episodes = answered_episodes(engine, writer.template, prompts, Sampling(0.0, 96), world)
     for task, episode, expert in zip(TASKS, episodes, whole, strict=True):
         assert verify(task, list(episode.calls), episode.answer).success
         assert episode.responses == tuple(step.response for step in solve(task)[0])
-        assert (episode.sampled, episode.spans) == (expert.sampled, expert.spans)
+        # What the world wrote is context: token for token the same, but never trained.
+        mine = [replace(span, role=CONTEXT) if span.role is ENV else span for span in expert.spans]
+        assert (episode.sampled, list(episode.spans)) == (expert.sampled, mine)
         assert len(episode.logprobs) == len(episode.sampled)
         # Only the act role's tokens were sampled; the world wrote the rest.
         for span in episode.spans:
@@ -51,7 +57,7 @@ def test_worlds_are_not_mixed_up_when_episodes_end_at_different_turns(writer: An
     # Short and long tasks interleaved: those that go on must keep their own world.
     tasks = [pose("store", t, seed, "train") for seed in range(3) for t in ("price", "order_cancel", "order")]
     script, _ = continuations(writer, tasks)
-    world = WorldResponder(writer.template, tasks)
+    world = WorldResponder(tasks)
     episodes = answered_episodes(
         scripted(script), writer.template, [(task, ()) for task in tasks], Sampling(), world
     )
@@ -63,19 +69,19 @@ def test_a_policy_that_never_answers_is_stopped(writer: Any, scripted: Any) -> N
     call = ToolCall(name="get_item", arguments={"item": "nobody"})
     ids = [*writer.template.encode(call.text()), writer.template.call_end]
     engine = scripted(lambda prompt, sample: ids)
-    world = WorldResponder(writer.template, [task])
+    world = WorldResponder([task])
     (episode,) = answered_episodes(engine, writer.template, [(task, ())], Sampling(), world)
-    assert len(engine.samplings) == MAX_TURNS
+    assert len(engine.samplings) == Limits().turns
     assert episode.answer is None
-    assert episode.calls == (call,) * MAX_TURNS
-    assert episode.responses == ('{"error":"item"}',) * MAX_TURNS
+    assert episode.calls == (call,) * Limits().turns
+    assert episode.responses == ('{"error":"item"}',) * Limits().turns
 
 
 @pytest.mark.parametrize("text", ["no call", '{"name":"get_item"', ""])
 def test_a_malformed_call_ends_the_episode_without_an_answer(writer: Any, scripted: Any, text: str) -> None:
     task = pose("store", "price", 1, "train")
     engine = scripted(lambda prompt, sample: [*writer.template.encode(text), writer.template.call_end])
-    world = WorldResponder(writer.template, [task])
+    world = WorldResponder([task])
     (episode,) = answered_episodes(engine, writer.template, [(task, ())], Sampling(), world)
     assert (episode.calls, episode.answer, len(engine.samplings)) == ((), None, 1)
 

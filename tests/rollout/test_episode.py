@@ -37,8 +37,17 @@ def test_a_whole_episode(template: CompactTemplate) -> None:
 
 def test_parallel_calls_take_one_response_each(template: CompactTemplate) -> None:
     both = f"{LOOK.text()}\n{BUY.text()}"
-    episode = parse(template, both, ENV, "{}\n[]", ACT, "done", END)
+    episode = parse(template, both, ENV, "{}", ENV, "[]", ACT, "done", END)
     assert (episode.calls, episode.responses, episode.answer) == ((LOOK, BUY), ("{}", "[]"), "done")
+
+
+@pytest.mark.parametrize("text", ["{}\n{}", "\n", "\n\n[1,\n2]\n", "a\r\nb\u2028c", ""])
+def test_a_response_is_one_response_whatever_stands_in_it(template: CompactTemplate, text: str) -> None:
+    episode = parse(template, LOOK.text(), ENV, text, ACT, "done", END)
+    assert (episode.responses, episode.answer, episode.cut) == ((text,), "done", None)
+    both = f"{LOOK.text()}\n{BUY.text()}"
+    episode = parse(template, both, ENV, text, ENV, text, ACT, "done", END)
+    assert (episode.responses, episode.answer) == ((text, text), "done")
 
 
 @pytest.mark.parametrize(
@@ -50,8 +59,8 @@ def test_parallel_calls_take_one_response_each(template: CompactTemplate) -> Non
         ((LOOK.text(), ENV, "{}", ACT, "left"), (LOOK,), ("{}",)),
         (("left 1", ACT, "left 1", END), (), ()),  # the act role handed over to itself
         ((LOOK.text(), ENV, "{}", END), (LOOK,), ()),  # the environment ended the episode
-        ((LOOK.text(), ENV, "{}\n{}", ACT, "done", END), (LOOK,), ("{}", "{}")),  # one too many
-        ((f"{LOOK.text()}\n{BUY.text()}", ENV, "{}", ACT, "done", END), (LOOK, BUY), ("{}",)),  # one too few
+        ((LOOK.text(), ENV, "{}", ENV, "{}", ACT, "done", END), (LOOK,), ()),  # one too many
+        ((f"{LOOK.text()}\n{BUY.text()}", ENV, "{}", ACT, "done", END), (LOOK, BUY), ()),  # one too few
         (('{"name":"order"', ENV, "{}", ACT, "done", END), (), ()),  # no call before the call marker
         ((LOOK.text(), ENV, "{}", ACT, "hm", ENV, "{}", ACT, "done", END), (LOOK,), ("{}",)),
         ((ENV, ACT, END), (), ()),
