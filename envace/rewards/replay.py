@@ -5,42 +5,46 @@ What the committed calls reveal is kept, because the environment role may learn 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from envace.chat import CompactTemplate, TokenStream
+from envace.chat import PromptedLayout, Template, TokenStream, supervised
+from envace.errors import EnvaceError
+from envace.rewards.base import Scored, world_verdict
 from envace.rollout.episode import Episode
 from envace.trajectory import Message, Task
-from envace.worlds.tasks import Step, Verdict, verify
+from envace.worlds.tasks import Step
 
 
-@dataclass(frozen=True)
-class Scored:
-    """An episode with the world's verdict."""
+class Replay:
+    """1 for success, else 0, of tasks that have an executable world."""
 
-    episode: Episode
-    """The roll-out."""
-    verdict: Verdict
-    """Whether the goal was reached, and the revealed responses."""
+    def score(self, episodes: Sequence[Episode]) -> list[Scored]:
+        """Replay every episode.
 
-    @property
-    def reward(self) -> float:
-        """1 for success, else 0."""
-        return float(self.verdict.success)
-
-    def agreement(self) -> list[bool]:
-        """For each rehearsed response, whether it equals the revealed one, exactly."""
-        return [
-            predicted == step.response
-            for predicted, step in zip(self.episode.responses, self.verdict.steps, strict=False)
-        ]
+        Raises:
+            EnvaceError: A task has no executable world.
+        """
+        return [score(episode) for episode in episodes]
 
 
 def score(episode: Episode) -> Scored:
     """Replay one finished episode."""
-    return Scored(episode, verify(episode.task, list(episode.calls), episode.answer))
+    verdict = world_verdict(episode)
+    if verdict is None:
+        raise EnvaceError(
+            f"task {episode.task.id}: no executable world {episode.task.world!r} to replay in",
+            "use the checklist or the judge reward",
+        )
+    parts = {
+        "state": float(verdict.state_reached),
+        "answer": float(verdict.answer_right),
+        "grounded": float(verdict.grounded),
+    }
+    return Scored(episode, float(verdict.success), parts, verdict)
 
 
-def revealed_stream(task: Task, steps: Sequence[Step], template: CompactTemplate) -> TokenStream:
+def revealed_streams(
+    task: Task, steps: Sequence[Step], template: Template, layout: PromptedLayout | None = None
+) -> list[TokenStream]:
     """Calls with the responses the world gave: environment loss on the responses only.
 
     No memory is in front: this is the context in which the environment role predicts. For a
@@ -50,4 +54,4 @@ def revealed_stream(task: Task, steps: Sequence[Step], template: CompactTemplate
     for step in steps:
         messages.append(Message(role="assistant", tool_calls=(step.call,), trainable=False))
         messages.append(Message(role="tool", name=step.call.name, content=step.response, author="world"))
-    return template.render(messages, task.tools)
+    return supervised(template, messages, task.tools, layout)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from envace.chat import TokenRole
-from envace.rewards.replay import revealed_stream, score
+from envace.rewards.replay import revealed_streams, score
 from envace.trajectory import Message, ToolCall
 from envace.worlds.tasks import Step, pose, solve
 
@@ -31,7 +31,7 @@ def test_a_revealed_stream_teaches_exactly_the_true_responses(writer: Any) -> No
     note = Message(role="system", name="memory", content="PRIVATE")
     dreamed = [Step(step.call, '{"error":"dream"}') for step in steps]
     episode = writer.episode(TASK, dreamed, answer, notes=(note,))
-    stream = revealed_stream(TASK, score(episode).verdict.steps, writer.template)
+    stream = revealed_streams(TASK, score(episode).verdict.steps, writer.template)[0]
     assert stream.roles.count(int(TokenRole.ACT)) == 0
     taught: list[list[int]] = [[]]
     for token, role in zip(stream.ids, stream.roles, strict=True):
@@ -51,4 +51,4 @@ def test_a_revealed_stream_teaches_exactly_the_true_responses(writer: Any) -> No
 def test_nothing_called_nothing_revealed(writer: Any) -> None:
     scored = score(writer.episode(TASK, (), "done"))
     assert (scored.verdict.steps, scored.agreement()) == ((), [])
-    assert int(TokenRole.ENV) not in revealed_stream(TASK, scored.verdict.steps, writer.template).roles
+    assert int(TokenRole.ENV) not in revealed_streams(TASK, scored.verdict.steps, writer.template)[0].roles
