@@ -4,6 +4,7 @@ VENV := .venv
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 INSTALLED := $(VENV)/.installed
 HARNESSED := .harness/.installed
+VLLM := .harness/vllm/stamp
 
 .PHONY: help install repro test test-slow lint controls flow clean
 
@@ -28,6 +29,10 @@ $(HARNESSED): $(INSTALLED) $(wildcard envace/benchmarks/requirements/*.txt)
 	envace harness install
 	@touch $@
 
+$(VLLM): $(INSTALLED) scripts/vllm_cpu.txt scripts/vllm_env.sh
+	scripts/vllm_env.sh
+	@touch $@
+
 repro: $(INSTALLED) $(HARNESSED)
 	$(if $(PROFILE),envace params profile=$(PROFILE))
 	dvc repro
@@ -35,7 +40,7 @@ repro: $(INSTALLED) $(HARNESSED)
 test: $(INSTALLED) $(HARNESSED) lint
 	pytest
 
-test-slow: $(INSTALLED) $(HARNESSED)
+test-slow: $(INSTALLED) $(HARNESSED) $(VLLM)
 	pytest -m slow
 
 lint: $(INSTALLED)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,10 @@ class Sampling:
     """Tokens that are never sampled."""
     seed: int = 0
     """Same seed, prompts and weights: same tokens."""
+    top_p: float = 1.0
+    """Sample from the fewest likeliest tokens whose probabilities reach this sum; 1 keeps all."""
+    continued: bool = False
+    """A later prompt will extend these completions: an engine that can keep their states does."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,11 @@ class Completion:
     ids: list[int]
     """Sampled token ids, the stop token included."""
     logprobs: list[float]
-    """Log-probability of each under the distribution sampled from (T = 1 where greedy)."""
+    """Log-probability of each under the distribution sampled from.
+
+    That is after forbidden ids, temperature and top-p, renormalized. Greedy decoding reports the
+    distribution at T = 1 without top-p.
+    """
     stopped: bool
     """True when a stop token ended it, False when the limit did."""
 
@@ -43,4 +51,17 @@ class Engine(Protocol):
         self, prompts: Sequence[Sequence[int]], sampling: Sampling, n: int = 1
     ) -> list[list[Completion]]:
         """Sample `n` completions for each prompt, in the order given."""
+        ...
+
+
+class TrainableEngine(Engine, Protocol):
+    """An engine that samples from a policy under training."""
+
+    def sync(self, model: Any) -> float:
+        """Take over the weights of `model`; call it after every change of them.
+
+        Returns:
+            Mean absolute log-probability gap between trainer and sampler on a probe, in nats; 0
+            where both are the same object.
+        """
         ...

@@ -1,5 +1,6 @@
 """A key-value cache that grows in blocks instead of being copied at every token."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -64,8 +65,34 @@ class GrowingLayer(DynamicLayer):
         self._select(torch.arange(self._room_k.shape[0]).repeat_interleave(repeats))
 
 
-def growing_cache(config: PreTrainedConfig) -> DynamicCache:
-    """A cache for one generation."""
+def growing_cache(
+    config: PreTrainedConfig, rows: Sequence[Sequence[torch.Tensor]] = (), width: int = 0
+) -> DynamicCache:
+    """A cache for one generation.
+
+    Args:
+        config: The model's.
+        rows: States that each row starts with, as `row_states` gave them, in runs along the tokens.
+        width: Positions of the longest row; shorter ones are padded on the left.
+    """
     cache = DynamicCache(config=config)
     cache.layers = [GrowingLayer() for _ in cache.layers]
+    if width:
+        some = next(run for runs in rows for run in runs)
+        states, heads, _, dimension = some.shape
+        filled = some.new_zeros(states, len(rows), heads, width, dimension)
+        for row, runs in enumerate(rows):
+            start = width - sum(run.shape[2] for run in runs)
+            for run in runs:
+                filled[:, row, :, start : start + run.shape[2]] = run
+                start += run.shape[2]
+        for layer in range(len(cache.layers)):
+            cache.update(filled[2 * layer], filled[2 * layer + 1], layer)
     return cache
+
+
+def row_states(cache: Any, row: int, slots: torch.Tensor) -> torch.Tensor:
+    """Keys and values in turn of one row at `slots`: [2 x layers, heads, tokens, dimension]."""
+    return torch.stack(
+        [states[row, :, slots] for layer in cache.layers for states in (layer.keys, layer.values)]
+    )

@@ -1,14 +1,52 @@
-"""The in-process engine over a transformers model: left-padded batches, finished rows leave."""
+"""The in-process engine over a transformers model: left-padded batches, finished rows leave.
 
+States of completions that will be continued are kept, so that a prompt which extends them, such as
+the next turn or the same turn in the other role, is prefilled with its new tokens only.
+"""
+
+import inspect
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
+from transformers import DynamicCache
 
 from envace.engines.base import Completion, Sampling
-from envace.engines.cache import growing_cache
+from envace.engines.cache import growing_cache, row_states
+from envace.engines.distribution import draw, log_distribution
+from envace.engines.prefix import PrefixStore
+from envace.errors import EnvaceError
 
-NEGATIVE = -1e9
+KEPT_TOKENS = 131_072
+"""Tokens whose states are kept: 256 roll-outs of 512 tokens."""
+
+
+@dataclass
+class _Batch:
+    """Rows under way; a row that stops leaves."""
+
+    cache: DynamicCache
+    """States of every row; `mask` says which positions are real."""
+    mask: torch.Tensor
+    """1 at real positions, int64 [rows, prefilled width + new tokens]."""
+    width: int
+    """Positions in the cache after the prefill, padding included."""
+    position: torch.Tensor
+    """Position of the next token, int64 [rows]."""
+    logits: torch.Tensor
+    """Logits of the next token, [rows, padded vocabulary]."""
+
+    def repeat(self, n: int) -> None:
+        """Repeat every row, for the samples of one prompt."""
+        self.cache.batch_repeat_interleave(n)
+        self.logits, self.mask = self.logits.repeat_interleave(n, 0), self.mask.repeat_interleave(n, 0)
+        self.position = self.position.repeat_interleave(n, 0)
+
+    def keep(self, rows: torch.Tensor) -> None:
+        """Drop all other rows."""
+        self.cache.batch_select_indices(rows)
+        self.mask, self.position = self.mask[rows], self.position[rows]
 
 
 class HFEngine:
@@ -18,26 +56,40 @@ class HFEngine:
     stops, so a long straggler does not cost a whole batch.
     """
 
-    def __init__(self, model: Any, vocabulary: int, max_rows: int = 512) -> None:
+    def __init__(
+        self, model: Any, vocabulary: int, max_rows: int = 512, kept_tokens: int = KEPT_TOKENS
+    ) -> None:
         """Wrap a causal language model.
 
         Args:
-            model: A transformers causal LM.
+            model: A transformers causal LM, on any device.
             vocabulary: Number of real token ids; ids above are padding of the embedding
                 matrix and are never sampled.
             max_rows: Rows decoded at once; longer requests are served in slices. The samples
                 of one prompt share its prefill and stay together, even if they are more.
+            kept_tokens: Tokens at most whose states are kept for `Sampling.continued`; each takes
+                2 x layers x key-value heads x head dimension numbers.
         """
         self.model = model
         self.vocabulary = vocabulary
         self.max_rows = max_rows
+        self.store = PrefixStore(kept_tokens)
         self.generated_tokens = 0
+        self.prefilled_tokens = 0
+        """Prompt tokens fed to the model."""
+        self.recomputed_tokens = 0
+        """Those of them that were computed before, with the same weights, in the same sequence."""
+        self._versions: list[tuple[int, int]] = []
+        # Transformers renamed the argument in 5.20.
+        accepted = inspect.signature(model.forward).parameters
+        self._cache_name = "cache" if "cache" in accepted else "past_key_values"
 
     @torch.no_grad()
     def generate(
         self, prompts: Sequence[Sequence[int]], sampling: Sampling, n: int = 1
     ) -> list[list[Completion]]:
         """Sample `n` completions for each prompt; see `Engine`."""
+        self._forget_former_weights()
         training = self.model.training
         self.model.eval()
         generator = torch.Generator().manual_seed(sampling.seed)
@@ -45,83 +97,118 @@ class HFEngine:
         # Similar lengths together: less left padding, same tokens for the same seed.
         order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
         for chosen in _slices(order, max(1, self.max_rows // n)):
-            completions = self._decode([prompts[i] for i in chosen], sampling, n, generator)
+            completions = self._decode([list(prompts[i]) for i in chosen], sampling, n, generator)
             for position, index in enumerate(chosen):
                 results[index] = completions[position * n : (position + 1) * n]
         self.model.train(training)
         return [results[index] for index in range(len(prompts))]
 
+    def sync(self, model: Any) -> float:
+        """Forget the states of former weights; see `TrainableEngine`.
+
+        Every `generate` looks for changed weights itself, but sees only changes that PyTorch
+        counts: not those made through `.data` or in inference mode.
+        """
+        if model is not self.model:
+            raise EnvaceError("this engine samples from another model", "make a new engine")
+        self.store.clear()
+        return 0.0
+
+    def _forget_former_weights(self) -> None:
+        versions = [(id(weight), weight._version) for weight in self.model.parameters()]
+        if versions != self._versions:
+            self.store.clear()
+            self._versions = versions
+
     def _decode(
-        self, prompts: Sequence[Sequence[int]], sampling: Sampling, n: int, generator: torch.Generator
+        self, prompts: list[list[int]], sampling: Sampling, n: int, generator: torch.Generator
     ) -> list[Completion]:
-        width = max(len(prompt) for prompt in prompts)
-        ids = torch.zeros(len(prompts), width, dtype=torch.long)
-        mask = torch.zeros(len(prompts), width + sampling.max_new_tokens, dtype=torch.long)
-        for row, prompt in enumerate(prompts):
-            ids[row, width - len(prompt) :] = torch.tensor(prompt)
-            mask[row, width - len(prompt) :] = 1
-        positions = (mask[:, :width].cumsum(1) - 1).clamp(min=0)
-        cache = growing_cache(self.model.config)
-        out = self.model(
-            input_ids=ids, attention_mask=mask[:, :width], position_ids=positions, cache=cache,
-            use_cache=True, logits_to_keep=1,
+        device = self.model.device
+        never = torch.tensor(
+            [*sampling.forbidden_ids, *range(self.vocabulary, self.model.config.vocab_size)],
+            dtype=torch.long, device=device,
         )  # fmt: skip
-        logits = out.logits[:, -1].float()
+        batch = self._prefill(prompts, sampling.max_new_tokens)
         if n > 1:
-            cache.batch_repeat_interleave(n)
-            logits, mask = logits.repeat_interleave(n, 0), mask.repeat_interleave(n, 0)
-        position = mask[:, :width].sum(1)
+            batch.repeat(n)
         rows = list(range(len(prompts) * n))
         sampled: list[list[int]] = [[] for _ in rows]
         logprobs: list[list[float]] = [[] for _ in rows]
         stopped = [False] * len(rows)
         for step in range(sampling.max_new_tokens):
-            tokens, values = self._sample(logits, sampling, generator)
+            distribution = log_distribution(batch.logits, sampling, never)
+            tokens = distribution.argmax(-1) if sampling.temperature == 0 else draw(distribution, generator)
+            values = distribution.gather(1, tokens[:, None])[:, 0]
             self.generated_tokens += len(rows)
-            keep = []
+            keep: list[int] = []
+            leave: list[int] = []
             for local, (row, token, value) in enumerate(
                 zip(rows, tokens.tolist(), values.tolist(), strict=True)
             ):
                 sampled[row].append(token)
                 logprobs[row].append(value)
-                if token in sampling.stop_ids:
-                    stopped[row] = True
-                else:
-                    keep.append(local)
-            if not keep or step + 1 == sampling.max_new_tokens:
+                stopped[row] = token in sampling.stop_ids
+                last = stopped[row] or step + 1 == sampling.max_new_tokens
+                (leave if last else keep).append(local)
+            filled = batch.width + step
+            for local in leave:
+                row = rows[local]
+                # The last token was sampled but not fed, so it has no states yet.
+                self._remember(prompts[row // n] + sampled[row][:-1], batch, local, filled, sampling)
+            if not keep:
                 break
-            if len(keep) < len(rows):
-                index = torch.tensor(keep)
-                cache.batch_select_indices(index)
+            if leave:
+                index = torch.tensor(keep, device=device)
+                batch.keep(index)
                 rows = [rows[local] for local in keep]
-                tokens, mask, position = tokens[index], mask[index], position[index]
-            out = self.model(
-                input_ids=tokens[:, None], attention_mask=mask[:, : width + step + 1],
-                position_ids=position[:, None], cache=cache, use_cache=True,
+                tokens = tokens[index]
+            out = self._forward(
+                batch.cache, input_ids=tokens[:, None], attention_mask=batch.mask[:, : filled + 1],
+                position_ids=batch.position[:, None],
             )  # fmt: skip
-            logits = out.logits[:, -1].float()
-            position = position + 1
+            batch.logits = out.logits[:, -1]
+            batch.position = batch.position + 1
         return [Completion(*row) for row in zip(sampled, logprobs, stopped, strict=True)]
 
-    def _sample(
-        self, logits: torch.Tensor, sampling: Sampling, generator: torch.Generator
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Draw one token a row from logits of shape [rows, padded vocabulary]."""
-        logits[:, self.vocabulary :] = NEGATIVE
-        logits[:, list(sampling.forbidden_ids)] = NEGATIVE
-        scaled = logits / sampling.temperature if sampling.temperature > 0 else logits
-        logprobs = scaled.log_softmax(-1)
-        tokens = _draw(logprobs, generator) if sampling.temperature > 0 else logits.argmax(-1)
-        return tokens, logprobs.gather(1, tokens[:, None])[:, 0]
+    def _prefill(self, prompts: list[list[int]], new: int) -> _Batch:
+        """Feed what the store lacks of every prompt.
 
+        A row lies in the cache as [padding, kept states, padding, new tokens]; positions count
+        real tokens only.
+        """
+        # The last token is always fed: its logits are wanted, not its states.
+        found = [self.store.find(prompt, len(prompt) - 1) for prompt in prompts]
+        fed = [prompt[item.length :] for prompt, item in zip(prompts, found, strict=True)]
+        kept, width = max(item.length for item in found), max(map(len, fed))
+        ids = torch.zeros(len(prompts), width, dtype=torch.long)
+        mask = torch.zeros(len(prompts), kept + width + new, dtype=torch.long)
+        for row, (item, tokens) in enumerate(zip(found, fed, strict=True)):
+            mask[row, kept - item.length : kept] = 1
+            ids[row, width - len(tokens) :] = torch.tensor(tokens)
+            mask[row, kept + width - len(tokens) :] = 1
+            self.prefilled_tokens += len(tokens)
+            self.recomputed_tokens += item.known - item.length
+        width += kept
+        positions = (mask[:, :width].cumsum(1) - 1).clamp(min=0)[:, kept:]
+        device = self.model.device
+        mask = mask.to(device)
+        cache = growing_cache(self.model.config, [item.states for item in found], kept)
+        out = self._forward(
+            cache, input_ids=ids.to(device), attention_mask=mask[:, :width],
+            position_ids=positions.to(device), logits_to_keep=1,
+        )  # fmt: skip
+        return _Batch(cache, mask, width, mask[:, :width].sum(1), out.logits[:, -1])
 
-def _draw(logprobs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """One token a row by inversion: one random number a row, not one for each token id."""
-    cumulative = logprobs.double().exp().cumsum(-1)
-    chance = torch.rand(len(logprobs), 1, generator=generator, dtype=torch.float32)
-    # A float32 chance is at most 1 - 2^-24, so its product stays below the total; `right`
-    # skips ids of no probability even at chance 0.
-    return torch.searchsorted(cumulative, chance.double() * cumulative[:, -1:], right=True)[:, 0]
+    def _remember(self, ids: list[int], batch: _Batch, row: int, filled: int, sampling: Sampling) -> None:
+        """Put a finished row into the store, with its states where it will be continued."""
+        if not sampling.continued:
+            self.store.put(ids, None)
+            return
+        slots = batch.mask[row, :filled].nonzero()[:, 0]
+        self.store.put(ids, lambda start: row_states(batch.cache, row, slots[start:]))
+
+    def _forward(self, cache: DynamicCache, **inputs: Any) -> Any:
+        return self.model(**inputs, **{self._cache_name: cache}, use_cache=True)
 
 
 def _slices(items: list[int], size: int) -> Iterator[list[int]]:

@@ -59,6 +59,40 @@ def test_logprobs_are_those_of_the_distribution_sampled_from(tiny: Any, engine: 
     assert len(lengths) > 3  # rows left the batch at different steps
 
 
+def test_a_trainer_that_ignores_temperature_or_top_p_is_seen_in_the_gap(tiny: Any, engine: HFEngine) -> None:
+    """Mean log-probability gap to a recomputation at T = 1: none for plain sampling, large for any other."""
+
+    def gap(sampling: Sampling) -> float:
+        differences = []
+        for prompt, group in zip(PROMPTS, engine.generate(PROMPTS, sampling, 4), strict=True):
+            for completion in group:
+                ids = list(prompt)
+                for token, logprob in zip(completion.ids, completion.logprobs, strict=True):
+                    logits = slow_logits(tiny.model, ids, tiny.vocabulary, frozenset())
+                    differences.append(abs(float(logits.log_softmax(-1)[token]) - logprob))
+                    ids.append(token)
+        return sum(differences) / len(differences)
+
+    assert gap(Sampling(1.0, 8)) < 1e-5
+    assert gap(Sampling(0.5, 8)) > 0.1
+    assert gap(Sampling(1.0, 8, top_p=0.8)) > 0.1
+
+
+def test_top_p_logprobs_are_of_the_renormalized_nucleus(tiny: Any, engine: HFEngine) -> None:
+    sampling = Sampling(0.7, 10, seed=4, top_p=0.6)
+    for prompt, group in zip(PROMPTS, engine.generate(PROMPTS, sampling, n=3), strict=True):
+        for completion in group:
+            ids = list(prompt)
+            for token, logprob in zip(completion.ids, completion.logprobs, strict=True):
+                chances = (slow_logits(tiny.model, ids, tiny.vocabulary, frozenset()) / 0.7).softmax(-1)
+                likelier = float(chances[chances > chances[token]].sum())
+                assert likelier < 0.6 + 1e-4  # the token is in the nucleus
+                ordered = chances.sort(descending=True).values
+                mass = ordered[: int((ordered.cumsum(0) - ordered < 0.6).sum())].sum()
+                assert logprob == pytest.approx(float((chances[token] / mass).log()), abs=1e-3)
+                ids.append(token)
+
+
 def test_same_seed_same_tokens_and_another_seed_others(engine: HFEngine) -> None:
     first, again, other = (
         engine.generate(PROMPTS, Sampling(seed=s, max_new_tokens=12), 3) for s in (1, 1, 2)

@@ -1,0 +1,150 @@
+"""vLLM in this process: continuous batching, prefix caching, weights taken over after each step."""
+
+import os
+import random
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from envace.engines.base import Completion, Sampling
+from envace.engines.distribution import NEGATIVE, log_distribution
+from envace.engines.export import export_untied
+from envace.errors import EnvaceError
+
+PROBE_PROMPT, PROBE_TOKENS = 160, 16
+"""Length of the canary's prompt, over one block of the prefix cache, and of its greedy completion."""
+TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 0.05, torch.float16: 0.02}
+"""Mean log-probability gap allowed between trainer and sampler, in nats: rounding, not other weights.
+
+In half precision one small step of the optimizer stays below it; several missed ones do not.
+"""
+
+
+class VllmEngine:
+    """An engine with a copy of the policy's weights.
+
+    The copy is written to a temporary folder and loaded from there; `sync` repeats that after an
+    update and lets a canary compare both sides, because a sampler with stale weights fails
+    silently. Prefix caching keeps states across turns, so `Sampling.continued` is not needed.
+    """
+
+    def __init__(self, model: Any, vocabulary: int, tolerance: float | None = None, **options: Any) -> None:
+        """Export the model and start vLLM.
+
+        Args:
+            model: A transformers causal LM of an architecture that vLLM knows.
+            vocabulary: Number of real token ids; ids above are never sampled.
+            tolerance: Largest canary gap in nats; `TOLERANCE` of the model's precision if None.
+            options: Passed to `vllm.LLM`, such as `gpu_memory_utilization` or `max_model_len`.
+
+        Raises:
+            EnvaceError: vLLM is not installed, or samples from another distribution than the model.
+        """
+        # One process: no pickled calls, and a seed fixes the order of all requests.
+        os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+        try:
+            from vllm import LLM
+        except ImportError as error:
+            raise EnvaceError(
+                "vLLM is not installed in this environment",
+                "pip install 'envace[vllm]' on a GPU machine; scripts/vllm_env.sh builds one for a CPU",
+            ) from error
+        if not torch.cuda.is_available():
+            # vLLM rewinds a request's random stream after each part of a prompt; CPU generators cannot.
+            options = {"enable_chunked_prefill": False} | options
+        self.vocabulary = vocabulary
+        self.generated_tokens = 0
+        self.tolerance = TOLERANCE[model.dtype] if tolerance is None else tolerance
+        self._padded = range(vocabulary, model.config.vocab_size)
+        self._folder = tempfile.TemporaryDirectory(prefix="envace-sampler-")
+        export_untied(model, self._folder.name)
+        self._llm = LLM(
+            model=self._folder.name,
+            skip_tokenizer_init=True,
+            dtype=str(model.dtype).removeprefix("torch."),
+            enable_prefix_caching=True,
+            # The default would report log-probabilities before temperature, top-p and forbidden ids.
+            logprobs_mode="processed_logprobs",
+            seed=0,
+            **options,
+        )
+        self._check(model)
+
+    def generate(
+        self, prompts: Sequence[Sequence[int]], sampling: Sampling, n: int = 1
+    ) -> list[list[Completion]]:
+        """Sample `n` completions for each prompt; see `Engine`.
+
+        Every completion has its own random stream, drawn from (seed, prompt's position, sample).
+        """
+        completions = self._generate(prompts, sampling, n)
+        self.generated_tokens += sum(len(completion.ids) for completion in completions)
+        return [completions[start : start + n] for start in range(0, len(completions), n)]
+
+    def sync(self, model: Any) -> float:
+        """Take over the weights of `model`; see `TrainableEngine`.
+
+        Raises:
+            EnvaceError: the sampler still differs from the trainer by more than the tolerance.
+        """
+        export_untied(model, self._folder.name)
+        self._llm.collective_rpc("reload_weights", kwargs={"weights_path": self._folder.name})
+        self._llm.reset_prefix_cache()
+        return self._check(model)
+
+    def _generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, n: int) -> list[Completion]:
+        from vllm import SamplingParams, TokensPrompt
+
+        never = dict.fromkeys((*sampling.forbidden_ids, *self._padded), NEGATIVE)
+        requests, settings = [], []
+        for index, prompt in enumerate(prompts):
+            for sample in range(n):
+                requests.append(TokensPrompt(prompt_token_ids=list(prompt)))
+                settings.append(
+                    SamplingParams(
+                        temperature=sampling.temperature,
+                        top_p=sampling.top_p,
+                        max_tokens=sampling.max_new_tokens,
+                        stop_token_ids=sorted(sampling.stop_ids),
+                        # The configuration's own end token stops only if it is among the stop ids.
+                        ignore_eos=True,
+                        logit_bias=never,
+                        seed=random.Random(f"{sampling.seed}/{index}/{sample}").getrandbits(62),
+                        logprobs=0,
+                        detokenize=False,
+                    )
+                )
+        outputs = [out.outputs[0] for out in self._llm.generate(requests, settings, use_tqdm=False)]
+        return [
+            Completion(
+                list(out.token_ids),
+                [entry[token].logprob for token, entry in zip(out.token_ids, out.logprobs, strict=True)],
+                out.token_ids[-1] in sampling.stop_ids,
+            )
+            for out in outputs
+        ]
+
+    @torch.no_grad()
+    def _check(self, model: Any) -> float:
+        """The canary: log-probabilities of one greedy completion on both sides."""
+        # A fixed walk through the vocabulary.
+        prompt = [7 * position % self.vocabulary for position in range(PROBE_PROMPT)]
+        sampling = Sampling(temperature=0.0, max_new_tokens=PROBE_TOKENS)
+        (completion,) = self._generate([prompt], sampling, 1)
+        ids = torch.tensor([prompt + completion.ids], device=model.device)
+        never = torch.tensor(list(self._padded), dtype=torch.long, device=model.device)
+        training = model.training
+        model.eval()
+        logits = model(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1]
+        model.train(training)
+        own = log_distribution(logits, sampling, never).gather(1, ids[0, len(prompt) :, None])[:, 0].cpu()
+        gap = float((own - torch.tensor(completion.logprobs)).abs().mean())
+        if not gap <= self.tolerance:  # a gap that is no number fails too
+            raise EnvaceError(
+                f"the sampler's log-probabilities differ from the trainer's by {gap:.2g} nats on average "
+                f"(tolerance {self.tolerance:.2g}): its weights are stale or its distribution is another",
+                "report the vLLM version; raise the tolerance only for a known difference in precision",
+            )
+        return gap
