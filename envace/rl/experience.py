@@ -1,22 +1,26 @@
 """One step's experience: groups of rehearsed roll-outs, their verdicts, what they revealed."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from envace.chat import CompactTemplate
+from envace.chat import PromptedLayout, Template
 from envace.engines import Engine, Sampling
 from envace.rehearsal.parallel import Rehearsal, rehearse_next_call
-from envace.rewards.replay import Scored, revealed_stream, score
+from envace.rewards import Reward, Scored
+from envace.rewards.replay import Replay, revealed_streams
 from envace.rl.observe import Transcript
-from envace.rollout.answered import SimulatorResponder, answered_episodes
-from envace.rollout.episode import Episode
-from envace.rollout.rehearse import Notes, rehearse_episodes
+from envace.rollout.answered import answered_episodes
+from envace.rollout.episode import Episode, Notes
+from envace.rollout.rehearse import rehearse_episodes
+from envace.rollout.responders import Responder, WorldResponder
 from envace.trajectory import Task
 from envace.worlds import WORLDS
 from envace.worlds.base import Split
 from envace.worlds.tasks import Step, pose, templates, verify
 
+Answerer = Callable[[Sequence[Task], int], Responder]
+"""(tasks, seed) → who answers the calls of these tasks, one episode each, in place of the policy."""
 REHEARSAL_SEED = 50
 """Offset of the private rehearsals' seed within a step: episodes draw other numbers."""
 
@@ -32,11 +36,13 @@ class Experience:
     revealed: list[Transcript]
     """What the verdicts revealed, without repetition."""
     real_calls: int
-    """Calls the world executed to verify the episodes: the only contact with it."""
+    """Calls the world executed: to verify episodes or, where it answers, in roll-outs and rehearsals."""
 
     def success(self, world: str | None = None) -> float:
-        """Share of successful episodes, of one world or of all."""
-        return _mean([s.reward for s in self.scored if world in (None, s.episode.task.world)])
+        """Mean reward of one world or of all, of those episodes that could be judged; under `replay`
+        the share of successes."""
+        mine = [s.reward for s in self.scored if world in (None, s.episode.task.world)]
+        return _mean([reward for reward in mine if reward is not None])
 
     def agreement(self, world: str | None = None) -> float:
         """Share of predictions that equal the revealed response."""
@@ -75,13 +81,15 @@ def draw_tasks(chained: int, committing: int, rng: random.Random) -> list[Task]:
 
 def collect(
     engine: Engine,
-    template: CompactTemplate,
+    template: Template,
     tasks: Sequence[Task],
     group: int,
     branches: int,
     max_new_tokens: int,
     seed: int,
-    simulator: Engine | None = None,
+    answerer: Answerer | None = None,
+    reward: Reward | None = None,
+    layout: PromptedLayout | None = None,
 ) -> Experience:
     """Roll every task out `group` times; commit-once tasks rehearse privately before each.
 
@@ -93,33 +101,45 @@ def collect(
         branches: Branches of each private rehearsal.
         max_new_tokens: Tokens at most in one episode.
         seed: Seed of all sampling in this step.
-        simulator: Another model that answers in place of the policy's own environment role.
+        answerer: Who answers in place of the policy's own environment role.
+        reward: Who judges the finished episodes; the world by `Replay` unless given.
+        layout: The environment role's layout in what verdicts reveal; None is inline.
     """
     chained = [task for task in tasks if not WORLDS[task.world].commit_once]
     committing = [task for task in tasks if WORLDS[task.world].commit_once]
     sampling = Sampling(temperature=1.0, max_new_tokens=max_new_tokens, seed=seed)
 
+    worlds: list[WorldResponder] = []
+
+    def answering(answered: Sequence[Task], own_seed: int) -> Responder:
+        assert answerer is not None
+        responder = answerer(answered, own_seed)
+        if isinstance(responder, WorldResponder):
+            worlds.append(responder)
+        return responder
+
+    others = answering if answerer is not None else None
     episodes: list[Episode] = []
     if chained:
-        episodes = _roll_out(engine, template, [(task, ()) for task in chained], sampling, group, simulator)
+        episodes = _roll_out(engine, template, [(task, ()) for task in chained], sampling, group, others)
     rehearsals: list[Rehearsal | None] = [None] * len(episodes)
     if committing:
         private = rehearse_next_call(
-            engine, template, committing, branches, group, seed=seed + REHEARSAL_SEED, simulator=simulator
+            engine, template, committing, branches, group, seed=seed + REHEARSAL_SEED, answerer=others
         )
         repeated = [task for task in committing for _ in range(group)]
         prompts: list[tuple[Task, Notes]] = [
             (task, rehearsal.memory.notes) for task, rehearsal in zip(repeated, private, strict=True)
         ]
-        episodes += _roll_out(engine, template, prompts, sampling, 1, simulator)
+        episodes += _roll_out(engine, template, prompts, sampling, 1, others)
         rehearsals += private
 
-    scored = [score(episode) for episode in episodes]
+    scored = (reward or Replay()).score(episodes)
     return Experience(
         scored=scored,
         rehearsals=rehearsals,
-        revealed=_transcripts(scored, rehearsals, template),
-        real_calls=sum(len(item.verdict.steps) for item in scored),
+        revealed=_transcripts(scored, rehearsals, template, layout),
+        real_calls=sum(world.executed for world in worlds) or sum(len(item.revealed) for item in scored),
     )
 
 
@@ -134,13 +154,16 @@ def predictions_hold(scored: Scored, rehearsal: Rehearsal | None) -> list[bool]:
     predictions = rehearsal.memory.predictions
     return [
         predictions[step.call.text()] == step.response
-        for step in scored.verdict.steps
+        for step in scored.revealed
         if step.call.text() in predictions
     ]
 
 
 def _transcripts(
-    scored: Sequence[Scored], rehearsals: Sequence[Rehearsal | None], template: CompactTemplate
+    scored: Sequence[Scored],
+    rehearsals: Sequence[Rehearsal | None],
+    template: Template,
+    layout: PromptedLayout | None,
 ) -> list[Transcript]:
     """What the verdicts revealed, without repetition.
 
@@ -151,41 +174,38 @@ def _transcripts(
     steps: dict[tuple[str, str], dict[str, Step]] = {}
     surprising: dict[tuple[str, str], bool] = {}
     for item, rehearsal in zip(scored, rehearsals, strict=True):
-        task, verdict = item.episode.task, item.verdict
-        if not verdict.steps:
+        task, revealed = item.episode.task, item.revealed
+        if not revealed:
             continue
         tasks[task.id] = task
         if WORLDS[task.world].commit_once:
-            key, told = (task.id, ""), verdict.steps[:1]
+            key, told = (task.id, ""), revealed[:1]
         else:
-            key, told = (task.id, "\n".join(step.call.text() for step in verdict.steps)), verdict.steps
+            key, told = (task.id, "\n".join(step.call.text() for step in revealed)), revealed
         for position, step in enumerate(told):
             name = step.call.text() if WORLDS[task.world].commit_once else str(position)
             steps.setdefault(key, {}).setdefault(name, step)
         surprising[key] = surprising.get(key, False) or not all(predictions_hold(item, rehearsal))
     return [
-        Transcript(
-            tasks[key[0]].world,
-            revealed_stream(tasks[key[0]], list(told.values()), template),
-            surprising[key],
-        )
+        Transcript(tasks[key[0]].world, stream, surprising[key])
         for key, told in steps.items()
+        for stream in revealed_streams(tasks[key[0]], list(told.values()), template, layout)
     ]
 
 
 def _roll_out(
     engine: Engine,
-    template: CompactTemplate,
+    template: Template,
     prompts: Sequence[tuple[Task, Notes]],
     sampling: Sampling,
     n: int,
-    simulator: Engine | None,
+    answerer: Answerer | None,
 ) -> list[Episode]:
-    """`n` episodes a prompt, answered by the policy itself or by the simulator."""
-    if simulator is None:
+    """`n` episodes a prompt, answered by the policy itself or by somebody else."""
+    if answerer is None:
         return rehearse_episodes(engine, template, prompts, sampling, n)
-    responder = SimulatorResponder(simulator, template, sampling)
     repeated = [prompt for prompt in prompts for _ in range(n)]
+    responder = answerer([task for task, _ in repeated], sampling.seed)
     return answered_episodes(engine, template, repeated, sampling, responder)
 
 

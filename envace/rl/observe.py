@@ -50,13 +50,14 @@ class Observer:
             model: Policy; trained in place.
             logged: Warm-up streams to anchor on; may be empty.
             rate: Learning rate of Muon for the matrices; AdamW gets a fifth for the rest.
-            rows: Transcripts of one batch; half of them logged.
+            rows: Streams of one batch; half of them logged, all where nothing was revealed.
         """
         self.model = model
         self.logged = logged
         self.rows = rows
         self.optimizer = MuonAdamW(model, matrices=rate, rest=rate / 5)
         self.replay: list[Transcript] = []
+        self.trained_tokens = 0
 
     def add(self, transcripts: Sequence[Transcript]) -> None:
         """Remember what was revealed."""
@@ -70,7 +71,8 @@ class Observer:
             factor: Learning-rate factor of this step.
             token_budget: Tokens of one micro-batch, padding included.
         """
-        anchors = rng.sample(self.logged, min(self.rows // 2, len(self.logged)))
+        wanted = self.rows // 2 if self.replay else self.rows
+        anchors = rng.sample(self.logged, min(wanted, len(self.logged)))
         drawn: list[Transcript] = []
         if self.replay:
             drawn = rng.choices(self.replay, priorities(self.replay), k=self.rows - len(anchors))
@@ -79,9 +81,10 @@ class Observer:
         total = sum(len(stream) - stream.roles.count(context) for stream in streams)
         if total == 0:
             return 0.0
+        self.trained_tokens += total
         loss_sum = 0.0
         for chosen in by_token_budget([len(stream) for stream in streams], token_budget):
-            batch = collate([streams[index] for index in chosen])
+            batch = collate([streams[index] for index in chosen], self.model.device)
             selected = batch.roles[:, 1:] != context
             logprobs, _ = token_logprobs(self.model, batch, selected)
             loss = cross_entropy(logprobs, torch.ones_like(logprobs)) * (logprobs.numel() / total)

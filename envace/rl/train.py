@@ -1,39 +1,55 @@
-"""EnvACE training: the loop over steps, resumable, with the collusion alarm in its log."""
+"""EnvACE training: the loop over steps, resumable."""
 
 import random
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
 
-from envace.chat import CompactTemplate, TokenStream
+from envace.chat import Template, TokenStream
+from envace.chat.prompted import PromptedLayout
 from envace.engines import Engine
 from envace.errors import EnvaceError
 from envace.params import TrainParams
 from envace.progress import track
-from envace.quality.collusion import collusion
+from envace.rewards import Reward
 from envace.rl.checkpoint import Checkpoint, Stateful
-from envace.rl.experience import Experience, collect, draw_tasks
+from envace.rl.experience import Answerer, collect, draw_tasks
+from envace.rl.measures import measures
 from envace.rl.observe import Observer
 from envace.rl.optimizer import warmup_then_linear
-from envace.rl.update import UpdateSettings, backward, policy_rows
-from envace.worlds import WORLDS
+from envace.rl.rows import ROLES, policy_rows
+from envace.rl.steps import optimize
+from envace.rl.update import backward
 
 RISE = 5
 """Steps of linear learning-rate rise."""
 SEEDS_A_STEP = 100
 """Sampling seeds set apart for one step, so that no two steps draw the same numbers."""
+MOST_CUT = 0.95
+"""Share of roll-outs cut by a limit above which training stops: their rewards say nothing."""
+Report = Callable[[Mapping[str, float]], None]
+"""Gets the log row of every step; a resumed run reports the finished steps again first."""
 
 
 def train(
     model: Any,
     engine: Engine,
-    template: CompactTemplate,
+    template: Template,
     logged: Sequence[TokenStream],
     params: TrainParams,
     seed: int,
     checkpoint: Checkpoint,
-    simulator: Engine | None = None,
+    *,
+    answerer: Answerer | None = None,
+    reward: Reward | None = None,
+    layout: PromptedLayout | None = None,
+    reference: Any = None,
+    report: Report = lambda row: None,
+    seconds: Counter[str] | None = None,
 ) -> list[dict[str, float]]:
     """Train in place, resuming where `checkpoint` left off; returns one log row a step.
 
@@ -45,99 +61,90 @@ def train(
         params: Hyper-parameters.
         seed: Seed of tasks and sampling.
         checkpoint: Resume point of this run.
-        simulator: A model that answers in place of the policy, e.g. a frozen copy.
+        answerer: Who answers calls in place of one generation by the policy itself.
+        reward: Who judges finished episodes; the world unless given.
+        layout: The environment role's layout in what it observes; None is inline.
+        reference: Frozen model of the KL term.
+        report: Follows the run.
+        seconds: Gets the seconds of each phase; not part of the log, which repeats exactly.
+
+    Raises:
+        EnvaceError: Settings that contradict each other, or nearly all roll-outs were cut.
     """
-    if simulator is not None and params.environment in ("grpo", "both"):
+    settings = params.update
+    if params.answers != "rehearsal" and settings.environment in ("grpo", "both"):
         raise EnvaceError(
-            f"environment: {params.environment} rewards responses that a simulator wrote",
-            "use observe or none with a simulator",
+            f"environment: {settings.environment} rewards responses that the policy did not write",
+            "use observe or none where somebody else answers",
         )
-    settings = UpdateSettings(
-        environment=params.environment,
-        environment_weight=params.environment_weight,
-        mask_untrue=params.mask_untrue,
-        std=params.std,
-        entropy=params.entropy,
-    )
+    if settings.kl > 0 and reference is None:
+        raise EnvaceError("train.update.kl needs a reference model", "set it to 0, or pass one")
     never = [*template.forbidden_ids, *range(template.vocabulary, model.config.vocab_size)]
     optimizer = torch.optim.AdamW(model.parameters(), lr=params.rate, betas=(0.9, 0.95), weight_decay=0.0)
     observer = Observer(model, logged, params.observe_rate, params.observe_rows)
     parts: dict[str, Stateful] = {"policy": optimizer, "observer": observer}
     start, extra = checkpoint.load(model, parts)
     log: list[dict[str, float]] = extra.get("log", [])
-    for step in track(range(params.steps), "training", start):
-        rng = random.Random(f"train/{seed}/{step}")
-        tasks = draw_tasks(params.chained_tasks, params.committing_tasks, rng)
-        experience = collect(
-            engine,
-            template,
-            tasks,
-            params.group,
-            params.branches,
-            params.max_new_tokens,
-            (seed * 1_000_000 + step) * SEEDS_A_STEP,
-            simulator,
-        )
-        row = {"step": step + 1, **measures(experience)}
-        factor = warmup_then_linear(step, params.steps, warmup=RISE, hold=0.4, floor=0.03)
+    environment_only = sorted({template.response_end} - {template.call_end, *template.end_ids})
+    gradient = partial(
+        backward, model, settings=settings, never=never, environment_only=environment_only,
+        reference=reference,
+    )  # fmt: skip
+    clock = seconds if seconds is not None else Counter()
 
-        rows = policy_rows(experience, params.group, settings)
-        row |= backward(model, rows, settings, never)
-        row["gradient_norm"] = float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))
-        optimizer.param_groups[0]["lr"] = params.rate * factor
+    def apply() -> float:
+        norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        return norm
 
-        observer.add(experience.revealed)
-        if params.environment in ("observe", "both"):
+    for row in log:
+        report(row)
+    for step in track(range(params.steps), "training", start):
+        rng, step_seed = random.Random(f"train/{seed}/{step}"), (seed * 1_000_000 + step) * SEEDS_A_STEP
+        tasks = draw_tasks(params.chained_tasks, params.committing_tasks, rng)
+        begun = time.monotonic()
+        experience = collect(
+            engine, template, tasks, params.group, params.branches, params.max_new_tokens, step_seed,
+            answerer, reward, layout,
+        )  # fmt: skip
+        row = {"step": step + 1, **measures(experience, environment_only)}
+        _refuse_cut(row, len(experience.scored))
+        factor = warmup_then_linear(step, params.steps, warmup=RISE, hold=0.4, floor=0.03)
+        collected = time.monotonic()
+
+        optimizer.param_groups[0]["lr"] = params.rate * factor
+        chosen = policy_rows(experience, settings, step_seed)
+        row |= chosen.counts | optimize(chosen.rows, settings, gradient, apply, step_seed)
+        updated = time.monotonic()
+
+        before = observer.trained_tokens
+        if settings.environment in ("observe", "both"):
+            observer.add(experience.revealed)
+        if params.observe_steps:
             losses = [observer.learn(rng, factor, settings.token_budget) for _ in range(params.observe_steps)]
-            row["observe_loss"] = sum(losses) / max(1, len(losses))
-        used = {id(policy_row.episode) for policy_row in rows}
-        row["informative"] = sum(id(s.episode) in used for s in experience.scored) / len(experience.scored)
+            row["observe_loss"] = sum(losses) / len(losses)
+        policy_tokens = sum(chosen_row.tokens(role) for chosen_row in chosen.rows for role in ROLES)
+        row["trained_tokens"] = settings.epochs * policy_tokens + observer.trained_tokens - before
+        clock.update(
+            {
+                "roll-outs": collected - begun,
+                "policy update": updated - collected,
+                "observation": time.monotonic() - updated,
+            }
+        )
+        report(row)
         log.append(row)
         if (step + 1) % params.checkpoint_every == 0:
             checkpoint.save(model, parts, step + 1, {"log": log})
     return log
 
 
-def measures(experience: Experience) -> dict[str, float]:
-    """What is logged of one step: success, agreement and the witness, by world."""
-    worlds = {scored.episode.task.world for scored in experience.scored}
-    row = {
-        "success": experience.success(),
-        "agreement": experience.agreement(),
-        "rule_success": experience.rule_success(),
-        "real_calls_per_rollout": experience.real_calls / len(experience.scored),
-    }
-    for name in WORLDS:
-        if name in worlds:
-            row[f"success_{name}"] = experience.success(name)
-            row[f"agreement_{name}"] = experience.agreement(name)
-    return row
-
-
-def alarms(log: list[dict[str, float]], tolerance: float) -> dict[str, str]:
-    """The collusion alarm of every world that raises it, as one line each."""
-    raised = {}
-    for name in WORLDS:
-        rows = [row for row in log if f"success_{name}" in row]
-        if not rows:
-            continue
-        success = [row[f"success_{name}"] for row in rows]
-        agreement = [row[f"agreement_{name}"] for row in rows]
-        report = collusion(success, agreement, tolerance)
-        if report.alarm:
-            raised[name] = report.line
-    return raised
-
-
-def summary(log: list[dict[str, float]]) -> dict[str, float]:
-    """Means over the first and the last tenth of the run, and the cost in real calls."""
-    tenth = max(1, len(log) // 10)
-    values: dict[str, float] = {"steps": len(log)}
-    for name in ("success", "agreement", "rule_success"):
-        values[f"{name}_first"] = sum(row[name] for row in log[:tenth]) / tenth
-        values[f"{name}_last"] = sum(row[name] for row in log[-tenth:]) / tenth
-    for name in ("real_calls_per_rollout", "informative"):
-        values[name] = sum(row[name] for row in log) / max(1, len(log))
-    return values
+def _refuse_cut(row: Mapping[str, float], rollouts: int) -> None:
+    """Stop where nearly all roll-outs were cut: a silent truncation makes every reward 0."""
+    cut = sum(value for name, value in row.items() if name.startswith("cut_"))
+    if cut >= MOST_CUT * rollouts:
+        raise EnvaceError(
+            f"training step {row['step']:.0f}: {cut:.0f} of {rollouts} roll-outs were cut by a limit",
+            "raise train.max_new_tokens, or warm up for longer",
+        )

@@ -39,7 +39,7 @@ def warm_up(
     plan = schedule([len(stream) for stream in train], params, seed)
     window: list[tuple[float, float]] = extra.get("window", [])
     for step in track(range(params.steps), "warm-up", start):
-        batch = collate([train[index] for index in plan[step]])
+        batch = collate([train[index] for index in plan[step]], model.device)
         roles = batch.roles[:, 1:]
         selected = roles != int(TokenRole.CONTEXT)
         logprobs, _ = token_logprobs(model, batch, selected)
@@ -85,7 +85,7 @@ def held_out_losses(model: Any, streams: Sequence[TokenStream], token_budget: in
     sums = {TokenRole.ACT: 0.0, TokenRole.ENV: 0.0}
     counts = {TokenRole.ACT: 0, TokenRole.ENV: 0}
     for chosen in by_token_budget([len(stream) for stream in streams], token_budget):
-        batch = collate([streams[index] for index in chosen])
+        batch = collate([streams[index] for index in chosen], model.device)
         selected = batch.roles[:, 1:] != int(TokenRole.CONTEXT)
         logprobs, _ = token_logprobs(model, batch, selected)
         roles = batch.roles[:, 1:][selected]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envace.rl.advantage import advantages
+from envace.rl.advantage import advantages, unanimous
 
 ROWS = st.lists(
     st.tuples(st.integers(0, 2), st.sampled_from(["act", "env"]), st.integers(0, 3)), min_size=1, max_size=24
@@ -72,3 +72,17 @@ def test_a_group_sums_to_zero_and_keeps_the_order(scores: list[float]) -> None:
     assert sum(got) == pytest.approx(0, abs=1e-9)
     ranked = [advantage for _, advantage in sorted(zip(scores, got, strict=True))]
     assert all(low <= high + 1e-12 for low, high in pairwise(ranked))
+
+
+@given(rows=ROWS, scores=st.lists(st.sampled_from([0.0, 0.1, 1.0]), min_size=12, max_size=12))
+def test_unanimous_groups_are_those_whose_advantages_all_vanish(
+    rows: list[tuple[int, str, int]], scores: list[float]
+) -> None:
+    of = [scores[task * 4 + trajectory] for task, _, trajectory in rows]
+    groups = [(task, role) for task, role, _ in rows]
+    flat = unanimous(of, groups)
+    got = advantages(of, groups, list(range(len(rows))))
+    for group in set(groups):
+        own = [index for index, other in enumerate(groups) if other == group]
+        assert (group in flat) == all(got[index] == 0 for index in own)
+        assert flat.get(group, of[own[0]]) == of[own[0]]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from envace.chat import TokenRole, TokenStream
-from envace.rewards.replay import revealed_stream, score
+from envace.rewards.replay import revealed_streams, score
 from envace.rl.batch import collate
 from envace.rl.experience import collect
 from envace.rl.loss import token_logprobs
@@ -19,7 +19,7 @@ ENV = int(TokenRole.ENV)
 
 def revealed(writer: Any, seed: int) -> TokenStream:
     task = pose("store", "order", seed, "train")
-    return revealed_stream(task, score(writer.expert(task)).verdict.steps, writer.template)
+    return revealed_streams(task, score(writer.expert(task)).verdict.steps, writer.template)[0]
 
 
 def env_loss(model: Any, stream: TokenStream) -> float:

@@ -10,7 +10,7 @@ import torch
 from envace.chat import TokenStream
 from envace.engines.hf import HFEngine
 from envace.params import load_params
-from envace.rewards.replay import revealed_stream, score
+from envace.rewards.replay import revealed_streams, score
 from envace.rl import train as training
 from envace.rl.checkpoint import Checkpoint
 from envace.rl.experience import Experience, collect
@@ -77,7 +77,7 @@ def test_training_resumes_to_the_same_bits(tiny: Any, writer: Any, monkeypatch: 
     params = PARAMS.train.model_copy(
         update={
             "steps": 4, "chained_tasks": 2, "committing_tasks": 1, "group": 2, "branches": 2,
-            "max_new_tokens": 24, "environment": "both", "observe_steps": 2, "observe_rows": 4,
+            "max_new_tokens": 24, "update": dataclasses.replace(PARAMS.train.update, environment="both"), "observe_steps": 2, "observe_rows": 4,
             "checkpoint_every": 2,
         }
     )  # fmt: skip
@@ -92,7 +92,7 @@ def test_training_resumes_to_the_same_bits(tiny: Any, writer: Any, monkeypatch: 
         told = [
             Transcript(
                 item.episode.task.world,
-                revealed_stream(item.episode.task, item.verdict.steps, writer.template),
+                revealed_streams(item.episode.task, item.verdict.steps, writer.template)[0],
                 True,
             )
             for item in scored[:: params.group]

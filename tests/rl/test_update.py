@@ -1,193 +1,274 @@
-"""One update against gradients that are recomputed slowly, token by token."""
+"""One update against gradients that are recomputed slowly, token by token, in float32."""
 
 import dataclasses
-import random
-from collections.abc import Sequence
+import math
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from slow import ACT, ENV, close, drawn_from, gradients, norm, policy_row, slow_update
 
-from envace.chat import TokenRole, TokenStream
-from envace.rehearsal.memory import memory_message
-from envace.rehearsal.parallel import Rehearsal
-from envace.rewards.replay import score
-from envace.rl import loss
-from envace.rl.experience import Experience, draw_tasks
-from envace.rl.update import PolicyRow, UpdateSettings, backward, policy_rows
-from envace.rollout.episode import Episode
-from envace.worlds import WORLDS
+from benchmarks.update import row_per_turn
+from envace.chat import TokenStream
+from envace.errors import EnvaceError
+from envace.rl.rows import PolicyRow
+from envace.rl.settings import UpdateSettings
+from envace.rl.update import backward
+from envace.rollout.episode import Row
 from envace.worlds.tasks import Step, pose, solve
 
-ACT, ENV = int(TokenRole.ACT), int(TokenRole.ENV)
-
-
-@pytest.fixture(autouse=True)
-def float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Exact comparisons need exact products."""
-    plain = torch.autocast("cpu", torch.bfloat16, enabled=False)
-    monkeypatch.setattr(loss, "autocast", lambda enabled: plain)
-
-
-@torch.no_grad()
-def on_policy(model: Any, episode: Episode) -> Episode:
-    """The episode with the log-probabilities that `model` itself gives."""
-    ids = list(episode.prompt + episode.sampled)
-    table = model(input_ids=torch.tensor([ids])).logits[0].log_softmax(-1)
-    start = len(episode.prompt)
-    logprobs = tuple(float(table[at - 1, ids[at]]) for at in range(start, len(ids)))
-    return dataclasses.replace(episode, logprobs=logprobs)
-
-
-def gradients(model: Any) -> dict[str, torch.Tensor]:
-    found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
-    return {name: gradient.clone() for name, gradient in found.items()}
-
-
-def close(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> None:
-    assert left.keys() == right.keys() and left
-    for name in left:
-        torch.testing.assert_close(left[name], right[name], atol=2e-5, rtol=1e-3)
-
-
-def slow_gradients(model: Any, terms: Sequence[tuple[TokenStream, dict[int, float]]]) -> Any:
-    """Gradient of Σ −weight(role)·log p(token), one row at a time without batching."""
-    total = torch.zeros(())
-    for stream, weights in terms:
-        table = model(input_ids=torch.tensor([stream.ids])).logits[0].log_softmax(-1)
-        for at in range(1, len(stream)):
-            if stream.roles[at] in weights:
-                total = total - weights[stream.roles[at]] * table[at - 1, stream.ids[at]]
-    total.backward()
-    return gradients(model)
+EXACT = UpdateSettings("grpo", bfloat16=False)
+NOISE = (0.0, -0.5, 0.1, 0.4, -1.5, 0.05)
+"""Ratios of about 1, 1.65, 0.9, 0.67, 4.5 and 0.95: every clip has something to do."""
 
 
 @pytest.fixture
-def group(writer: Any) -> list[Episode]:
-    """Two roll-outs of one task, right and wrong, and two of another, both right."""
+def rows(tiny: Any, writer: Any) -> list[PolicyRow]:
+    """Four rows of uneven length with both roles, off-policy, one without environment advantage."""
     first, second = pose("store", "order", 1, "train"), pose("agenda", "when", 2, "train")
     steps, answer, _ = solve(first)
-    wrong = writer.episode(first, [Step(steps[0].call, '{"error":"item"}')], "done")
-    right = writer.episode(first, steps, answer)
-    return [right, wrong, writer.expert(second), writer.expert(second)]
-
-
-def experience(episodes: list[Episode], rehearsals: Sequence[Rehearsal | None] | None = None) -> Experience:
-    scored = [score(episode) for episode in episodes]
-    return Experience(scored, list(rehearsals or [None] * len(episodes)), [], 0)
-
-
-def test_only_informative_episodes_make_rows_and_roles_are_chosen(group: list[Episode]) -> None:
-    for environment, roles in (
-        ("observe", {ACT}),
-        ("none", {ACT}),
-        ("grpo", {ACT, ENV}),
-        ("both", {ACT, ENV}),
-    ):
-        settings = UpdateSettings(environment=environment, std=False)  # type: ignore[arg-type]
-        rows = policy_rows(experience(group), 2, settings)
-        assert [(row.episode, row.by_role) for row in rows] == [
-            (group[0], dict.fromkeys(roles, 0.5)),
-            (group[1], dict.fromkeys(roles, -0.5)),
-        ]
-
-
-def test_branches_carry_their_trajectorys_advantage_on_environment_tokens_only(writer: Any) -> None:
-    task = pose("courier", "ship", 3, "train")
-    right = writer.expert(task)
-    wrong = writer.episode(task, (), "done")
-    rehearsals = [Rehearsal(memory_message([], task.tools), (branch,)) for branch in (right, wrong)]
-    for environment, count in (("grpo", 4), ("observe", 2)):
-        settings = UpdateSettings(environment=environment, std=False)  # type: ignore[arg-type]
-        rows = policy_rows(experience([right, wrong], rehearsals), 2, settings)
-        assert len(rows) == count
-    both = policy_rows(experience([right, wrong], rehearsals), 2, UpdateSettings("both", std=False))
-    assert [row.by_role for row in both] == [
-        {ACT: 0.5, ENV: 0.5}, {ENV: 0.5}, {ACT: -0.5, ENV: -0.5}, {ENV: -0.5},
-    ]  # fmt: skip
-
-
-@pytest.mark.parametrize(("environment", "weight"), [("none", 1.0), ("grpo", 1.0), ("grpo", 0.25)])
-def test_policy_gradient_equals_reinforce_on_the_chosen_roles(
-    tiny: Any, group: list[Episode], environment: Any, weight: float
-) -> None:
-    episodes = [on_policy(tiny.model, episode) for episode in group]
-    settings = UpdateSettings(environment=environment, environment_weight=weight, std=False)
-    model = tiny.fresh()
-    rows = policy_rows(experience(episodes), 2, settings)
-    parts = backward(model, rows, settings)
-    assert parts["sampler_gap"] < 1e-5
-
-    streams = [episode.stream() for episode in episodes[:2]]
-    counts = {role: sum(stream.roles.count(role) for stream in streams) for role in (ACT, ENV)}
-    assert counts[ENV] > 20
-    scale = {ACT: 1 / counts[ACT]} | ({ENV: weight / counts[ENV]} if environment == "grpo" else {})
-    terms = [
-        (stream, {role: value * share for role, share in scale.items()})
-        for stream, value in zip(streams, (0.5, -0.5), strict=True)
+    plain = [
+        policy_row(writer.episode(first, steps, answer), 0.5, 0.25),
+        policy_row(writer.episode(first, [Step(steps[0].call, '{"error":"item"}')], "done"), -0.5, -1.0),
+        policy_row(writer.expert(second), 1.5),
+        policy_row(writer.episode(second, (), "no idea"), -0.75, 0.5),
     ]
-    close(gradients(model), slow_gradients(tiny.fresh(), terms))
+    return [drawn_from(tiny.model, row, NOISE) for row in plain]
 
 
-@pytest.mark.parametrize("environment", ["both", "observe", "none"])
-def test_micro_batches_give_the_gradient_of_one_batch(
-    tiny: Any, group: list[Episode], environment: Any
-) -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"aggregation": "row_mean"},
+        {"aggregation": "dr_grpo", "max_length": 64},
+        {"act_weight": 0.5, "environment_weight": 0.25},
+        {"clip_low": 0.1, "clip_high": 0.28, "dual_clip": 1.5},
+        {"kl": 0.1},
+        {"kl": 0.1, "aggregation": "row_mean", "environment_weight": 0.25},
+        {"entropy": 0.01},
+        {"leak_penalty": 0.3, "act_weight": 0.5},
+        {"temperature": 0.7},
+    ],
+    ids=lambda changes: " ".join(map(str, changes)) or "default",
+)
+def test_gradient_equals_the_slow_one(tiny: Any, rows: list[PolicyRow], changes: dict[str, Any]) -> None:
+    settings = dataclasses.replace(EXACT, **changes)
+    reference = tiny.fresh()
+    with torch.no_grad():
+        for parameter in reference.parameters():
+            parameter += 0.02 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(1))
+    markers = [tiny.template.response_end]
+    fast, slow = tiny.fresh(), tiny.fresh()
+    log = backward(fast, rows, settings, environment_only=markers, reference=reference)
+    expected = slow_update(slow, rows, settings, reference if settings.kl else None, markers)
+    close(gradients(fast), gradients(slow))
+    assert {name: log[name] for name in expected} == pytest.approx(expected, rel=1e-4, abs=1e-6)
+
+
+def test_micro_batches_give_the_gradient_and_the_log_of_one_batch(tiny: Any, rows: list[PolicyRow]) -> None:
     whole, split = tiny.fresh(), tiny.fresh()
-    results = []
-    for model, budget in ((whole, 10**6), (split, 1)):
-        settings = UpdateSettings(
-            environment=environment, environment_weight=0.7, entropy=0.01, token_budget=budget
-        )
-        results.append(backward(model, policy_rows(experience(group), 2, settings), settings))
-    close(gradients(whole), gradients(split))
-    assert results[0] == pytest.approx(results[1], rel=1e-4)
+    logs = [
+        backward(model, rows, dataclasses.replace(EXACT, entropy=0.01, token_budget=budget))
+        for model, budget in ((whole, 10**6), (split, 1))
+    ]
+    close(gradients(split), gradients(whole))
+    assert logs[0] == pytest.approx(logs[1], rel=1e-4)
 
 
-def test_unanimous_groups_change_nothing_not_even_the_denominator(tiny: Any, group: list[Episode]) -> None:
-    settings = UpdateSettings(environment="none")
-    with_unanimous, without = tiny.fresh(), tiny.fresh()
-    backward(with_unanimous, policy_rows(experience(group), 2, settings), settings)
-    backward(without, policy_rows(experience(group[:2]), 2, settings), settings)
-    close(gradients(with_unanimous), gradients(without))
-    nothing = tiny.fresh()
-    assert backward(nothing, policy_rows(experience(group[2:]), 2, settings), settings) == {}
-    assert gradients(nothing) == {}
+def test_bfloat16_points_the_same_way(tiny: Any, rows: list[PolicyRow]) -> None:
+    exact, rough = tiny.fresh(), tiny.fresh()
+    backward(exact, rows, EXACT)
+    backward(rough, rows, UpdateSettings("grpo"))
+    left, right = (torch.cat([g.flatten() for g in gradients(model).values()]) for model in (exact, rough))
+    assert torch.cosine_similarity(left, right, dim=0) > 0.99
 
 
-def test_entropy_bonus_flattens_act_tokens(tiny: Any, group: list[Episode]) -> None:
-    def act_entropy(model: Any) -> float:
-        row = PolicyRow(group[0], {ACT: 1e-9})
-        return backward(model, [row], UpdateSettings("none"))["act_entropy"]
+def test_one_row_and_forked_rows_are_the_same_trajectory(tiny: Any, rows: list[PolicyRow]) -> None:
+    """Act row with responses as context, and one row a response with its prefix as context."""
+    apart = [fork for row in rows for fork in forked(row)]
+    assert len(apart) > len(rows)
+    one, several = tiny.fresh(), tiny.fresh()
+    logs = [backward(one, rows, EXACT), backward(several, apart, EXACT)]
+    close(gradients(several), gradients(one))
+    assert logs[0] == pytest.approx(logs[1], rel=1e-4)
+    # Act turns apart from each other as well, as a chat template that rewrites history would have them.
+    turns = [PolicyRow(turn, row.by_role) for row in rows for turn in row_per_turn(row.row)]
+    assert len(turns) > len(apart)
+    turn_by_turn = tiny.fresh()
+    backward(turn_by_turn, turns, EXACT)
+    close(gradients(turn_by_turn), gradients(one))
 
+
+def forked(row: PolicyRow) -> list[PolicyRow]:
+    """An act row without environment roles, and the environment's turns."""
+    ids, roles = row.row.stream.ids, row.row.stream.roles
+    act = Row(TokenStream(ids, [role if role == ACT else 0 for role in roles]), row.row.logprobs)
+    turns = [turn for turn in row_per_turn(row.row) if ENV in turn.stream.roles and ENV in row.by_role]
+    return [PolicyRow(turn, row.by_role) for turn in (act, *turns)]
+
+
+def test_padding_changes_nothing(tiny: Any, rows: list[PolicyRow]) -> None:
+    for budget in (10**6, 1):
+        settings = dataclasses.replace(EXACT, token_budget=budget, aggregation="row_mean")
+        without, padded = tiny.fresh(), tiny.fresh()
+        logs = [backward(without, rows, settings)]
+        logs.append(backward(padded, [PolicyRow(row.row, {}) for row in rows] + rows, settings))
+        close(gradients(padded), gradients(without))
+        assert logs[0] == pytest.approx(logs[1], rel=1e-5)
+
+
+class Ranks:
+    """Processes played by threads: a sum over ranks waits for all of them, as the real one does."""
+
+    def __init__(self, count: int) -> None:
+        self.barrier = threading.Barrier(count, timeout=30)
+        self.parts: dict[int, torch.Tensor] = {}
+
+    def across(self, rank: int) -> Callable[[torch.Tensor], torch.Tensor]:
+        def total(tensor: torch.Tensor) -> torch.Tensor:
+            self.parts[rank] = tensor
+            self.barrier.wait()
+            result = sum(self.parts.values(), torch.zeros_like(tensor))
+            self.barrier.wait()
+            return result
+
+        return total
+
+
+@pytest.mark.parametrize("cut", [3, 4, 0])
+@pytest.mark.parametrize("aggregation", ["token_mean", "row_mean"])
+def test_ranks_add_up_to_one_process(tiny: Any, rows: list[PolicyRow], cut: int, aggregation: Any) -> None:
+    settings = dataclasses.replace(EXACT, token_budget=1, entropy=0.01, aggregation=aggregation)
+    alone = tiny.fresh()
+    expected = backward(alone, rows, settings)
+    ranks, models = Ranks(2), [tiny.fresh(), tiny.fresh()]
+    logs: dict[int, dict[str, float]] = {}
+    passes = [0, 0]
+
+    def work(rank: int) -> None:
+        def count(*_: Any) -> None:
+            passes[rank] += 1
+
+        models[rank].model.register_forward_hook(count)
+        own = rows[:cut] if rank == 0 else rows[cut:]
+        logs[rank] = backward(models[rank], own, settings, across=ranks.across(rank))
+
+    threads = [threading.Thread(target=work, args=(rank,)) for rank in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    left, right = (gradients(model) for model in models)
+    close({name: left[name] + right[name] for name in left}, gradients(alone))
+    assert logs[0] == logs[1] == pytest.approx(expected, rel=1e-4)
+    # A sharded model gathers its weights in every pass: a rank that ran fewer would hang the others.
+    assert passes == [max(cut, 4 - cut)] * 2
+
+
+def test_nothing_to_learn_leaves_the_model_alone(tiny: Any, rows: list[PolicyRow]) -> None:
     model = tiny.fresh()
-    before = act_entropy(model)
-    model.zero_grad()
-    backward(model, [PolicyRow(group[0], {ACT: 1e-9})], UpdateSettings("none", entropy=1.0))
+    assert backward(model, [], EXACT) == {}
+    assert backward(model, [PolicyRow(row.row, {}) for row in rows], EXACT) == {}
+    assert gradients(model) == {}
+
+
+def test_failure_14_scaffold_tokens_carry_no_loss(tiny: Any, rows: list[PolicyRow]) -> None:
+    """Template tokens inside a turn are context: neither their probability nor their count matters."""
+    row = rows[0]
+    ids, roles = list(row.row.stream.ids), list(row.row.stream.roles)
+    bridge = [at for at in range(len(ids)) if roles[at] == ENV][:3]
+    for at in bridge:
+        roles[at] = 0
+    old = list(row.row.logprobs)
+    scaffold = PolicyRow(Row(TokenStream(ids, roles), tuple(old)), row.by_role)
+    for at in bridge:
+        old[at] = -99.0
+    absurd = PolicyRow(Row(TokenStream(ids, roles), tuple(old)), row.by_role)
+    first, second, slow = tiny.fresh(), tiny.fresh(), tiny.fresh()
+    log = backward(first, [scaffold], EXACT)
+    assert log == backward(second, [absurd], EXACT)
+    assert log["environment_tokens"] == row.tokens(ENV) - 3
+    close(gradients(first), gradients(second), 1e-9)
+    # The whole-sequence gradient differs: the test would notice a leak.
+    slow_update(slow, [row], EXACT)
+    with pytest.raises(AssertionError):
+        close(gradients(first), gradients(slow))
+
+
+def test_the_log_by_hand(tiny: Any, rows: list[PolicyRow]) -> None:
+    marker = tiny.template.response_end
+    log = backward(tiny.fresh(), rows, EXACT, environment_only=[marker])
+    assert log["act_tokens"] == sum(row.tokens(ACT) for row in rows)
+    assert log["environment_tokens"] == sum(row.tokens(ENV) for row in rows) > 0
+    # Old log-probabilities are the model's own plus NOISE, so every ratio is known.
+    drawn = [
+        (role, row.by_role[role], -NOISE[at % len(NOISE)])
+        for row in rows
+        for at, role in enumerate(row.row.stream.roles)
+        if role in row.by_role
+    ]
+    assert log["sampler_gap"] == pytest.approx(sum(abs(gap) for *_, gap in drawn) / len(drawn), rel=1e-3)
+    # Ratios of e^0.5 and e^1.5 are above 1.2, that of e^-0.4 below 0.8, that of e^1.5 above 3 as well.
+    for role, name in ((ACT, "act"), (ENV, "environment")):
+        own = [(advantage > 0, gap) for r, advantage, gap in drawn if r == role]
+        stopped = sum(
+            (good, gap) in {(True, 0.5), (True, 1.5), (False, -0.4), (False, 1.5)} for good, gap in own
+        )
+        assert 0 < stopped < len(own)
+        assert log[f"{name}_clipped"] == pytest.approx(stopped / len(own))
+    divergence = [math.exp(gap) - 1 - gap for *_, gap in drawn]
+    assert log["approx_kl"] == pytest.approx(sum(divergence) / len(drawn), rel=1e-3)
+    assert log["leak_rate"] == 0.0
+
+
+def test_a_leaked_marker_is_counted_and_pushed_down(tiny: Any, writer: Any) -> None:
+    """The act role wrote the marker that only the environment role may write."""
+    marker = tiny.template.response_end
+    episode = writer.expert(pose("store", "order", 1, "train"))
+    (row,) = episode.rows()
+    roles = row.stream.roles
+    ids = [*row.stream.ids, marker]
+    leaky = PolicyRow(Row(TokenStream(ids, [*roles, ACT]), (*row.logprobs, -1.0)), {ACT: 0.0})
+    settings = dataclasses.replace(EXACT, leak_penalty=1.0)
+    model = tiny.fresh()
+    log = backward(model, [leaky], settings, environment_only=[marker])
+    assert log["leak_rate"] == pytest.approx(1 / (roles.count(ACT) + 1))
+    assert norm(gradients(model)) > 0  # the advantage is 0: all of it is the penalty
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter -= 0.1 * parameter.grad
+    again = backward(model, [leaky], settings, environment_only=[marker])
+    assert 0 < again["leak_loss"] < log["leak_loss"]
+
+
+def test_kl_pulls_towards_the_reference(tiny: Any, rows: list[PolicyRow]) -> None:
+    anchor, model = tiny.model, tiny.fresh()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter += 0.05 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(2))
+    still = [PolicyRow(row.row, dict.fromkeys(row.by_role, 0.0)) for row in rows]
+    settings = dataclasses.replace(EXACT, kl=1.0)
+    before = backward(model, still, settings, reference=anchor)["kl"]
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter -= 0.05 * parameter.grad
+    assert 0 < backward(model, still, settings, reference=anchor)["kl"] < before
+    at_home = backward(tiny.fresh(), still, settings, reference=anchor)
+    assert at_home["kl"] == pytest.approx(0, abs=1e-9)
+    with pytest.raises(EnvaceError, match="reference"):
+        backward(model, rows, settings)
+    with pytest.raises(EnvaceError, match="marker"):
+        backward(model, rows, dataclasses.replace(EXACT, leak_penalty=0.1))
+
+
+def test_entropy_bonus_flattens_act_tokens(tiny: Any, rows: list[PolicyRow]) -> None:
+    still = [PolicyRow(row.row, {ACT: 0.0}) for row in rows]
+    model = tiny.fresh()
+    before = backward(model, still, dataclasses.replace(EXACT, entropy=1.0))["act_entropy"]
     with torch.no_grad():
         for parameter in model.parameters():
             parameter -= 0.001 * parameter.grad
-    assert act_entropy(model) > before
-
-
-def test_an_untrue_roll_out_leaves_baseline_and_loss(group: list[Episode], writer: Any) -> None:
-    # group[1] rehearsed a refusal that the world would not have given; a second wrong one did not.
-    task = group[0].task
-    steps, _, _ = solve(task)
-    honest_failure = writer.episode(task, steps, "done")
-    episodes = [group[0], group[1], honest_failure]
-    rows = policy_rows(experience(episodes), 3, UpdateSettings("none", mask_untrue=True, std=False))
-    assert [(row.episode, row.by_role) for row in rows] == [
-        (group[0], {ACT: 0.5}),
-        (honest_failure, {ACT: -0.5}),
-    ]
-    everyone = policy_rows(experience(episodes), 3, UpdateSettings("none", std=False))
-    assert [row.by_role[ACT] for row in everyone] == pytest.approx([2 / 3, -1 / 3, -1 / 3])
-
-
-def test_two_of_three_chained_training_tasks_have_no_demonstrations() -> None:
-    tasks = draw_tasks(18, 3, random.Random(0))
-    chained = [task for task in tasks if not WORLDS[task.world].commit_once]
-    splits = [WORLDS[task.world].templates[task.template] for task in chained]
-    assert (len(chained), splits.count("undemonstrated"), splits.count("demonstrated")) == (18, 12, 6)
-    assert [task.world for task in tasks[18:]] == ["courier"] * 3
+    assert backward(model, still, EXACT)["act_entropy"] > before
