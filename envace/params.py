@@ -3,13 +3,15 @@
 `params.yaml` is composed from the Hydra groups in `conf/`; stages read it, never `conf/`.
 """
 
+import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from envace.errors import EnvaceError
+from envace.rl.settings import UpdateSettings
 from envace.trajectory.jsonl import describe
 
 FORBIDDEN = ("size", "nfiles")
@@ -23,9 +25,11 @@ class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ModelParams(Section):
+class ScratchModel(Section):
     """The policy from scratch."""
 
+    source: Literal["scratch"]
+    """Qwen3 architecture and an own tokenizer, see `envace.models.build`."""
     vocabulary: int = Field(ge=1)
     """Tokenizer entries at most: bytes, markers and merges."""
     hidden: int = Field(multiple_of=64)
@@ -36,6 +40,74 @@ class ModelParams(Section):
     """Longest sequence in tokens."""
     copy_steps: int = Field(ge=0)
     """Copy-drill batches before anything else."""
+
+
+class WheelModel(Section):
+    """A pretrained policy that a Python package carries as GGUF, for machines without a model hub."""
+
+    source: Literal["wheel"]
+    """See `envace.models.wheel`."""
+    package: str = Field(min_length=1)
+    """Name of the package."""
+    version: str = Field(min_length=1)
+    """Its exact version."""
+    file: str = Field(min_length=1)
+    """Path of the GGUF file inside the wheel."""
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
+    """Digest the file must have."""
+
+
+class HubModel(Section):
+    """A pretrained policy of the Hugging Face hub, or a folder in its format."""
+
+    source: Literal["hub"]
+    """See `envace.models.hub`."""
+    name: str = Field(min_length=1)
+    """`owner/name` on the hub, or the path of a local folder."""
+    revision: str = Field(min_length=1)
+    """Branch, tag or commit on the hub; a commit makes a run repeatable."""
+
+
+ModelParams = Annotated[ScratchModel | WheelModel | HubModel, Field(discriminator="source")]
+"""The base policy, by where it comes from."""
+
+
+class LoraParams(Section):
+    """Low-rank adapters (Hu et al. 2021): W + alpha/rank · B·A, with W frozen."""
+
+    rank: int = Field(ge=1)
+    """Rows of A and columns of B."""
+    alpha: int = Field(ge=1)
+    """Numerator of the adapters' scale."""
+    targets: tuple[str, ...] = Field(min_length=1)
+    """Last names of the linear layers that get an adapter."""
+
+
+class ScaleParams(Section):
+    """What training and sampling run on."""
+
+    device: Literal["auto", "cpu", "cuda"]
+    """`auto` is a GPU where there is one."""
+    dtype: Literal["float32", "bfloat16"]
+    """What weights are held in; bfloat16 rounds away updates of a small learning rate, so full
+    training needs float32. Matrix products run in bfloat16 either way."""
+    gradient_checkpointing: bool
+    """Recompute activations in the backward pass: a third more time, far less memory."""
+    lora: LoraParams | None
+    """Train adapters only; null trains everything."""
+    shard: bool
+    """Shard weights, gradients and optimizer over the ranks (FSDP2); otherwise each rank has all."""
+    launch: str | None
+    """Accelerate configuration under which `warmup` and `train` start; null for one process."""
+
+
+class ChatParams(Section):
+    """How the two roles share a conversation."""
+
+    layout: Literal["inline", "prompted"]
+    """`inline` continues the chat as the tool turn; `prompted` opens a conversation for every call."""
+    sections: dict[str, bool | int]
+    """Sections of `prompted` that differ from `envace.chat.prompted.PromptedLayout`."""
 
 
 class SynthesizeParams(Section):
@@ -139,23 +211,20 @@ class TrainParams(Section):
     """Tokens at most in one episode."""
     rate: float = Field(gt=0)
     """Learning rate of AdamW."""
-    environment: Literal["grpo", "observe", "both", "none"]
-    """How the environment role learns."""
-    environment_weight: float = Field(ge=0)
-    """λ: weight of the environment role's policy gradient, under `grpo` and `both`."""
+    answers: Literal["rehearsal", "simulator", "real", "replay"]
+    """Who answers calls in roll-outs: the policy itself, a frozen copy of the warm-up, the world, or the
+    expert's recorded responses."""
+    reward: dict[str, Any]
+    """Reward of `envace.rewards.REWARDS` by `name`, with its options."""
+    update: UpdateSettings
+    """The policy update."""
     observe_steps: int = Field(ge=0)
-    """Observation batches a step."""
+    """Supervised batches a step: revealed responses with logged streams as anchor under `observe` and
+    `both`, logged streams alone under `grpo` and `none`; 0 for none at all."""
     observe_rows: int = Field(ge=1)
     """Transcripts of one observation batch."""
     observe_rate: float = Field(gt=0)
     """Learning rate of observation: Muon for matrices, a fifth of it for the rest."""
-    mask_untrue: bool
-    """Leave roll-outs out of baseline and loss when the world contradicts what they rehearsed;
-    the paper keeps them."""
-    std: bool
-    """Divide advantages by the group's spread."""
-    entropy: float = Field(ge=0)
-    """Entropy bonus on act tokens."""
     collusion_tolerance: float = Field(ge=0)
     """Fall of agreement, while success rises, that raises the alarm."""
     checkpoint_every: int = Field(ge=1)
@@ -185,6 +254,8 @@ class Params(Section):
     threads: int = Field(ge=1)
     """Torch threads; part of the result, because summation order is."""
     model: ModelParams
+    scale: ScaleParams
+    chat: ChatParams
     synthesize: SynthesizeParams
     filter: FilterParams
     leakage: LeakageParams
@@ -233,4 +304,6 @@ def load_params(path: Path | str = "params.yaml") -> Params:
     try:
         return Params.model_validate(values)
     except ValidationError as error:
-        raise EnvaceError(f"{path}: {describe(error)}", "see envace/params.py for every parameter") from error
+        # Pydantic puts the chosen source into the path, where the file has no such level.
+        where = re.sub(r"^model\.(scratch|wheel|hub)\.", "model.", describe(error))
+        raise EnvaceError(f"{path}: {where}", "see envace/params.py for every parameter") from error

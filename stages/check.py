@@ -19,15 +19,16 @@ Policy = Literal["warmup", "trained"]
 
 def main(params: Params, policy: Policy) -> None:
     """Rehearse every held-out call and validate the outcome."""
-    from envace.chat import CompactTemplate
+    from envace.chat import load_template, make_layout
     from envace.engines.hf import HFEngine
     from envace.models.build import load
     from envace.rollout.predict import held_out_calls, predict
 
     use_torch(params)
     source = Path("models") / policy
-    template = CompactTemplate(source)
-    engine = HFEngine(load(source), template.vocabulary)
+    template = load_template(source)
+    engine = HFEngine(load(source, params.scale.device, params.scale.dtype), template.vocabulary)
+    layout = make_layout(params.chat.layout, params.chat.sections)
     tasks = list(iter_records("data/synthetic/held_out.jsonl", Task))
     calls = list(held_out_calls(tasks, params.seed))
     tools = {world: {tool.name: tool for tool in WORLDS[world].tools} for world in WORLDS}
@@ -41,7 +42,7 @@ def main(params: Params, policy: Policy) -> None:
             item.actual,
             prediction.terminated,
         )
-        for item, prediction in zip(calls, predict(engine, template, calls), strict=True)
+        for item, prediction in zip(calls, predict(engine, template, calls, layout=layout), strict=True)
     ]
     gate = params.gate
     thresholds = Thresholds(

@@ -17,14 +17,14 @@ TASKS = Path("data/synthetic/held_out.jsonl")
 def main(params: Params, policy: str, strategy: str) -> None:
     """Evaluate one policy with one rehearsal strategy."""
     from envace.benchmarks.worlds import run_worlds
-    from envace.chat import CompactTemplate
+    from envace.chat import load_template
     from envace.engines.hf import HFEngine
     from envace.models.build import load
 
     use_torch(params)
     source = Path("models") / policy
-    template = CompactTemplate(source)
-    engine = HFEngine(load(source), template.vocabulary)
+    template = load_template(source)
+    engine = HFEngine(load(source, params.scale.device, params.scale.dtype), template.vocabulary)
     tasks = list(iter_records(TASKS, Task))
     result = run_worlds(
         engine, template, tasks, strategy, params.evaluate.branches, params.seed, policy, TASKS

@@ -1,5 +1,6 @@
-"""model: tokenizer and a small Qwen3 from scratch that can copy → models/base."""
+"""model: the base policy, from scratch or pretrained, with its tokenizer → models/base."""
 
+import os
 from pathlib import Path
 
 from envace.files import atomic_folder, write_json
@@ -8,26 +9,15 @@ from stages.base import METRICS, run, use_torch
 
 
 def main(params: Params) -> None:
-    """Build the base policy."""
-    from envace.models.build import build, copy_drills
-    from envace.synthesis.corpus import tokenizer_corpus
+    """Write the base policy."""
+    from envace.models.sources import SOURCES
 
     use_torch(params)
     with atomic_folder(Path("models/base")) as folder:
-        model, vocabulary = build(
-            tokenizer_corpus(params.seed),
-            params.model.vocabulary,
-            params.model.hidden,
-            params.model.layers,
-            params.model.context,
-            params.seed,
-            folder,
-        )
-        copied = copy_drills(model, vocabulary, params.model.copy_steps, params.seed)
-        model.save_pretrained(folder)
-    count = sum(parameter.numel() for parameter in model.parameters())
-    write_json(METRICS / "model.json", {"parameters": count, "vocabulary": vocabulary, "copy": copied})
+        facts = SOURCES[params.model.source](params.model, params.seed, folder)
+    write_json(METRICS / "model.json", facts)
 
 
 if __name__ == "__main__":
+    os.environ.setdefault("HF_HUB_OFFLINE", "0")  # the one stage that may download
     run(main)

@@ -10,6 +10,7 @@ PACKAGES = [
     "envace", "envace.trajectory", "envace.params", "envace.compose", "envace.worlds", "envace.worlds.tasks",
     "envace.chat", "envace.engines", "envace.synthesis.worlds", "envace.rehearsal.strategies",
     "envace.quality", "envace.benchmarks", "envace.leakage", "envace.filters", "envace.imports",
+    "envace.rewards",
 ]  # fmt: skip
 HEAVY = {
     "torch", "transformers", "tokenizers", "prefect", "great_expectations", "pandas", "dvc", "fastapi",

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from envace.benchmarks.base import BenchmarkResult, TaskResult, summarize
-from envace.chat import CompactTemplate, TokenRole
+from envace.chat import Template, TokenRole
 from envace.engines import Engine, Sampling
 from envace.files import digest
 from envace.rehearsal.memory import Rehearsed, memory_message
 from envace.rehearsal.strategies import Preparation, strategy
-from envace.rollout.answered import WorldResponder, answered_episodes
+from envace.rollout.answered import answered_episodes
+from envace.rollout.responders import WorldResponder
 from envace.trajectory import Task, ToolCall, compact
 from envace.worlds import WORLDS
 from envace.worlds.tasks import rebuild, verify
@@ -30,7 +31,7 @@ PROTOCOL = (
 
 def run_worlds(
     engine: Engine,
-    template: CompactTemplate,
+    template: Template,
     tasks: Sequence[Task],
     strategy_name: str,
     branches: int,
@@ -75,13 +76,13 @@ def run_worlds(
 
 def _execute(
     engine: Engine,
-    template: CompactTemplate,
+    template: Template,
     tasks: Sequence[Task],
     prepared: Sequence[Preparation],
     suffix: str,
 ) -> list[TaskResult]:
     prompts = [(task, item.notes) for task, item in zip(tasks, prepared, strict=True)]
-    world = WorldResponder(template, tasks)
+    world = WorldResponder(tasks)
     episodes = answered_episodes(engine, template, prompts, Sampling(0.0, TURN_TOKENS), world)
     results = []
     for episode, item in zip(episodes, prepared, strict=True):
@@ -92,10 +93,10 @@ def _execute(
                 category=f"{episode.task.world}.{episode.task.template}{suffix}",
                 success=int(verdict.success),
                 scores={"state": float(verdict.state_reached), "answer": float(verdict.answer_right)},
-                act_tokens=episode.stream().roles.count(int(TokenRole.ACT)),
+                act_tokens=episode.tokens(TokenRole.ACT),
                 rehearsal_tokens=item.tokens,
                 steps=len(episode.calls),
-                error="" if episode.answer is not None else "no answer",
+                error=episode.fault,
             )
         )
     return results

@@ -38,11 +38,13 @@ def _flat(group: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    """A parameter in words; a mapping of rules shows options only where it has some."""
+    """A parameter in words; in a mapping, a name without options stands alone."""
     if isinstance(value, dict):
         return " + ".join(
-            f"{name} ({_flat(options)})" if options else name for name, options in value.items()
-        )
+            f"{name} ({_flat(inner)})" if isinstance(inner, dict) and inner else name if inner in ({}, None)
+            else f"{name} {_value(inner)}"
+            for name, inner in value.items()
+        )  # fmt: skip
     if isinstance(value, list):
         return " + ".join(map(str, value))
     return str(value)
