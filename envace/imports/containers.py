@@ -1,13 +1,19 @@
-"""Raw records of a file, each with its line: JSON lines or one JSON array."""
+"""Raw records of a file, each with its line: JSON lines, a JSON array, other JSON, or parquet."""
 
-import json
+import codecs
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from envace.errors import EnvaceError
-from envace.trajectory.jsonl import numbered_lines
+from envace.imports.decode import loads
+from envace.imports.documents import parts
+from envace.imports.parquet import MAGIC, rows
+
+HEAD = 4096
+"""Bytes at the head of a file that tell its kind."""
 
 
 @dataclass(frozen=True)
@@ -15,74 +21,59 @@ class Raw:
     """One record as it stands in its file."""
 
     line: int
-    """Line on which it begins, from 1."""
+    """Line on which it begins, or its row in a parquet file, from 1."""
     text: str
     """Its text."""
     value: Any
     """The decoded JSON; None where `error` is set."""
     error: str = ""
-    """Why it could not be decoded or cannot be written again."""
+    """Why it could not be decoded or cannot be written again, and the mend."""
 
 
 def raw_records(path: Path) -> Iterator[Raw]:
-    """Yield the records of a file that begins with `[` as an array, of any other as JSON lines.
+    """Yield the records of a file, whose kind is told by its content.
+
+    A parquet file gives rows, a file that begins with `[` the elements of that array, a `.json` file whose
+    first line is no JSON by itself (an object over several lines) the values that follow each other, and
+    any other file a record a line. Memory holds one record, or one batch of rows.
 
     Raises:
-        EnvaceError: The file is absent or not UTF-8, or an array is broken: what follows the
-            break cannot be told apart.
+        EnvaceError: The file is absent, is no readable parquet file, or has an element without an end.
     """
-    lines = numbered_lines(path)
-    first = next(lines, None)
-    if first is None:
+    if not path.is_file():
+        raise EnvaceError(f"{path}: no such file", "check the path")
+    with path.open("rb") as binary:
+        head = binary.read(HEAD)
+    if head.startswith(MAGIC):
+        for row, text, fault in rows(path):
+            yield Raw(row, text, None, fault) if fault else _decoded(row, text)
         return
-    if first[1].startswith("["):
-        yield from _array(path)
-        return
-    yield _line(*first)
-    for number, text in lines:
-        yield _line(number, text)
+    # Bytes that are no UTF-8 become surrogates, for which `_decoded` looks.
+    with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="\n") as handle:
+        lines = ((number, line.strip()) for number, line in enumerate(handle, start=1))
+        texts = ((number, line) for number, line in lines if line)
+        array = head.removeprefix(codecs.BOM_UTF8).lstrip().startswith(b"[")
+        if not array:
+            first = next(texts, None)
+            if first is None:
+                return
+            if path.suffix != ".json" or not _decoded(*first).error:
+                for number, text in itertools.chain([first], texts):
+                    yield _decoded(number, text)
+                return
+            handle.seek(0)
+        for part in parts(handle, str(path), array):
+            faulty = Raw(part.line, part.text, None, part.fault)
+            yield faulty if part.fault else _decoded(part.line, part.text)
 
 
-def _line(number: int, text: str) -> Raw:
+def _decoded(line: int, text: str) -> Raw:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        return Raw(number, text, None, f"not JSON: {error}")
-    return _checked(number, text, value)
-
-
-def _checked(number: int, text: str, value: Any) -> Raw:
-    """The record, or an error when it holds half a surrogate pair, as logs cut inside an emoji do."""
-    if "\\ud" in text.lower():
-        try:
-            json.dumps(value, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            return Raw(number, text, None, "half a surrogate pair (\\ud8xx), which UTF-8 cannot hold")
-    return Raw(number, text, value)
-
-
-def _array(path: Path) -> Iterator[Raw]:
-    text = path.read_text(encoding="utf-8")
-    decoder = json.JSONDecoder()
-    position = _skip(text, text.index("[") + 1)
-    counted, line = 0, 1
-    while text[position : position + 1] != "]":
-        line += text.count("\n", counted, position)
-        counted = position
-        try:
-            value, end = decoder.raw_decode(text, position)
-        except (ValueError, RecursionError) as error:
-            raise EnvaceError(f"{path}:{line}: not JSON: {error}", "mend the array") from error
-        yield _checked(line, text[position:end], value)
-        position = _skip(text, end)
-        if text[position : position + 1] == ",":
-            position = _skip(text, position + 1)
-        elif text[position : position + 1] != "]":
-            raise EnvaceError(f"{path}:{line}: the array has no , or ] after this record", "mend the array")
-
-
-def _skip(text: str, position: int) -> int:
-    """The next position that is not white space."""
-    while text[position : position + 1].isspace():
-        position += 1
-    return position
+        text.encode()
+    except UnicodeEncodeError:
+        escaped = text.encode(errors="surrogateescape").decode(errors="backslashreplace")
+        return Raw(line, escaped, None, "not UTF-8 (re-encode the file as UTF-8)")
+    try:
+        return Raw(line, text, loads(text))
+    except ValueError as error:
+        return Raw(line, text, None, str(error))

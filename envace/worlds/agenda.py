@@ -45,7 +45,7 @@ class Agenda(World):
     templates: ClassVar[dict[str, Split]] = {
         "when": "demonstrated",
         "add": "demonstrated",
-        "add_later": "demonstrated",
+        "add_later": "undemonstrated",
         "remove": "demonstrated",
         "first": "demonstrated",
         "bump": "demonstrated",

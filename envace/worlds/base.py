@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from envace.contact import touch
 from envace.errors import EnvaceError
 from envace.trajectory import Tool, ToolCall
 from envace.worlds.names import NamePool
@@ -85,6 +86,7 @@ class World:
 
     def call(self, call: ToolCall) -> Response:
         """Execute a call; refusals and malformed calls answer `{"error": code}`."""
+        touch()
         tool = next((tool for tool in self.tools if tool.name == call.name), None)
         if tool is None:
             return {"error": "tool"}
