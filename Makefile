@@ -6,13 +6,14 @@ INSTALLED := $(VENV)/.installed
 HARNESSED := .harness/.installed
 VLLM := .harness/vllm/stamp
 
-.PHONY: help install repro test test-slow lint controls flow clean
+.PHONY: help install repro test test-slow lint controls compare flow clean
 
 help:
 	@echo "make repro                 set up, then run the whole workflow (PROFILE=smoke for two minutes)"
 	@echo "make test                  set up, then linters and the fast tests"
 	@echo "make test-slow             the end-to-end tests of minutes"
 	@echo "make controls              frozen simulator and longer warm-up, same seeds"
+	@echo "make compare               the method against its alternatives, over three seeds"
 	@echo "make flow                  the workflow as a Prefect flow"
 	@echo "make clean                 remove outputs of the workflow; the cache stays"
 
@@ -51,9 +52,12 @@ lint: $(INSTALLED)
 controls: $(INSTALLED)
 	python -m stages.controls
 
+compare: $(INSTALLED)
+	python -m stages.compare
+
 flow: $(INSTALLED) $(HARNESSED)
 	python -m flows.replicate
 
 clean:
 	rm -rf data/synthetic data/filtered data/quarantine data/clean data/items data/split
-	rm -rf models metrics plots quality evaluation reports controls .scratch
+	rm -rf models metrics plots quality evaluation reports controls compare .scratch

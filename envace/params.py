@@ -183,7 +183,11 @@ class GateParams(Section):
     worlds: tuple[str, ...]
     """Worlds under the gate; a format-only world has nothing to agree with yet."""
     agreement: float = Field(ge=0, le=1)
-    """Least share of core responses that equal the world's, per tool and overall."""
+    """Least share of core responses that equal the world's, per world and overall."""
+    tool_agreement: float = Field(ge=0, le=1)
+    """The same per tool."""
+    valid: float = Field(ge=0, le=1)
+    """Least share of responses that satisfy the declared schema, per tool."""
     error_agreement: float = Field(ge=0, le=1)
     """The same for refusals."""
     parses: float = Field(ge=0, le=1)

@@ -53,6 +53,8 @@ def main(params: Params, policy: Policy) -> None:
             for world, commit_once in ((name, WORLDS[name].commit_once) for name in WORLDS)
         },
         agreement=gate.agreement,
+        tool_agreement=gate.tool_agreement,
+        valid=gate.valid,
         error_agreement=gate.error_agreement,
         parses=gate.parses,
         terminated=gate.terminated,

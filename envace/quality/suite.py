@@ -31,8 +31,9 @@ class Thresholds(Record):
     tools: dict[str, tuple[str, ...]]
     """Tools by world: every one must be covered, and a row with another tool fails."""
     agreement: float = Field(default=0.80, gt=0, le=1)
-    """Share of exact agreement on core (non-error) responses of gated worlds: overall, per world
-    and per tool."""
+    """Share of exact agreement on core (non-error) responses of gated worlds: overall and per world."""
+    tool_agreement: float = Field(default=0.80, gt=0, le=1)
+    """The same per tool."""
     error_agreement: float = Field(default=0.50, gt=0, le=1)
     """The same on error responses of gated worlds, where there are any; they are learned last."""
     parses: float = Field(default=0.95, gt=0, le=1)
@@ -119,7 +120,7 @@ def requirements(rows: Sequence[RehearsedOutput], thresholds: Thresholds) -> lis
         if (world, tool) in declared:
             found.append(Requirement("valid", group, where, t.valid, "valid"))
         if world in t.worlds:
-            found.append(Requirement("agreement", group, where | CORE, t.agreement, "agrees"))
+            found.append(Requirement("agreement", group, where | CORE, t.tool_agreement, "agrees"))
     return found
 
 

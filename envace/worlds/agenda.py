@@ -45,7 +45,7 @@ class Agenda(World):
     templates: ClassVar[dict[str, Split]] = {
         "when": "demonstrated",
         "add": "demonstrated",
-        "add_later": "undemonstrated",
+        "add_later": "demonstrated",
         "remove": "demonstrated",
         "first": "demonstrated",
         "bump": "demonstrated",

@@ -36,7 +36,7 @@ class Store(World):
     templates: ClassVar[dict[str, Split]] = {
         "price": "demonstrated",
         "order": "demonstrated",
-        "order_or_rest": "undemonstrated",
+        "order_or_rest": "demonstrated",
         "order_cancel": "demonstrated",
         "stock": "undemonstrated",
         "order_all": "undemonstrated",
