@@ -13,8 +13,10 @@ from envace.benchmarks.base import BenchmarkResult, TaskResult, summarize
 from envace.chat import Template, TokenRole
 from envace.engines import Engine, Sampling
 from envace.files import digest
+from envace.rehearsal.base import Policy, Preparation, Settings, conversations
+from envace.rehearsal.each_turn import EachTurn
 from envace.rehearsal.memory import Rehearsed, memory_message
-from envace.rehearsal.strategies import Preparation, strategy
+from envace.rehearsal.strategies import Named, strategy
 from envace.rollout.answered import answered_episodes
 from envace.rollout.responders import WorldResponder
 from envace.trajectory import Task, ToolCall, compact
@@ -51,15 +53,16 @@ def run_worlds(
         model: Name recorded in the result.
         source: The task file, for the data digest.
     """
-    prepared = strategy(strategy_name)(engine, template, tasks, branches, seed)
-    results = _execute(engine, template, tasks, prepared, "")
+    policy = Policy(engine, template)
+    rehearsal = strategy(strategy_name, Settings(budget=branches))
+    results, prepared = execute(policy, tasks, rehearsal, seed)
     committing = [task for task in tasks if WORLDS[task.world].commit_once]
     if strategy_name != "none":
         chosen = {task.id: item for task, item in zip(tasks, prepared, strict=True)}
         results += [_rule(task, chosen[task.id].recommended) for task in committing]
         for label, permute in (("oracle", False), ("wrong", True)):
             given = [_true_memory(task, permute, seed) for task in committing]
-            results += _execute(engine, template, committing, given, f"/{label}")
+            results += _execute(policy, committing, given, suffix=f"/{label}")
     return BenchmarkResult(
         benchmark="worlds",
         model=model,
@@ -74,18 +77,46 @@ def run_worlds(
     )
 
 
+def execute(
+    policy: Policy, tasks: Sequence[Task], rehearsal: Named, seed: int
+) -> tuple[list[TaskResult], list[Preparation]]:
+    """Rehearse, act greedily and execute every task for real.
+
+    Args:
+        policy: The policy.
+        tasks: Tasks of executable worlds.
+        rehearsal: The strategy; it prepares the first act turn of an episode, or each.
+        seed: Seed of the rehearsals.
+
+    Returns:
+        Results, and the preparations of the first act turns, in the order of the tasks.
+    """
+    if not rehearsal.every_turn:
+        prepared = rehearsal.prepare(policy, conversations(tasks), seed)
+        return _execute(policy, tasks, prepared), prepared
+    acting = EachTurn(rehearsal, policy, seed)
+    results = _execute(policy, tasks, [Preparation() for _ in tasks], acting)
+    return results, [acting.first[index] for index in range(len(tasks))]
+
+
 def _execute(
-    engine: Engine,
-    template: Template,
+    policy: Policy,
     tasks: Sequence[Task],
     prepared: Sequence[Preparation],
-    suffix: str,
+    acting: EachTurn | None = None,
+    suffix: str = "",
 ) -> list[TaskResult]:
     prompts = [(task, item.notes) for task, item in zip(tasks, prepared, strict=True)]
-    world = WorldResponder(tasks)
-    episodes = answered_episodes(engine, template, prompts, Sampling(0.0, TURN_TOKENS), world)
+    episodes = answered_episodes(
+        policy.engine,
+        policy.template,
+        prompts,
+        Sampling(0.0, TURN_TOKENS),
+        WorldResponder(tasks),
+        act_turns=acting,
+    )
     results = []
-    for episode, item in zip(episodes, prepared, strict=True):
+    for index, (episode, item) in enumerate(zip(episodes, prepared, strict=True)):
         verdict = verify(episode.task, list(episode.calls), episode.answer)
         results.append(
             TaskResult(
@@ -94,7 +125,7 @@ def _execute(
                 success=int(verdict.success),
                 scores={"state": float(verdict.state_reached), "answer": float(verdict.answer_right)},
                 act_tokens=episode.tokens(TokenRole.ACT),
-                rehearsal_tokens=item.tokens,
+                rehearsal_tokens=acting.tokens[index] if acting else item.tokens,
                 steps=len(episode.calls),
                 error=episode.fault,
             )
@@ -123,4 +154,4 @@ def _true_memory(task: Task, permute: bool, seed: int) -> Preparation:
         shift = random.Random(f"wrong/{seed}/{task.id}").randrange(1, len(responses))
         responses = responses[shift:] + responses[:shift]
     memory = memory_message(list(map(Rehearsed, calls, responses)), task.tools)
-    return Preparation(notes=(memory.message,), recommended=memory.best)
+    return Preparation(notes=(memory.message,))

@@ -7,18 +7,50 @@ environment role predicts for it. Nothing here can reach a world: only an engine
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from envace.chat import Template
 from envace.engines import Engine, Sampling
+from envace.rehearsal.base import Conversation, Policy, Preparation, Settings
+from envace.rehearsal.draft import Draft
+from envace.rehearsal.memories import remember
 from envace.rehearsal.memory import Memory, Rehearsed, memory_message
 from envace.rollout.answered import answered_episodes
 from envace.rollout.episode import Episode, Limits, Notes
 from envace.rollout.rehearse import rehearse_episodes
 from envace.rollout.responders import Responder
+from envace.rollout.sampling import for_turn
 from envace.trajectory import Task
 
-BRANCH_TOKENS = 64
+BRANCH_TOKENS = Settings.turn_tokens
 """Tokens at most in one branch: a call and its response."""
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """`budget` branches of one call and its predicted response each, in one batch."""
+
+    settings: Settings
+    every_turn: ClassVar[bool] = False
+
+    def prepare(self, policy: Policy, conversations: Sequence[Conversation], seed: int) -> list[Preparation]:
+        """Rehearse and remember; see `Strategy`."""
+        settings, template = self.settings, policy.template
+        drafts = [Draft(state) for state in conversations]
+        rehearsals = rehearse_next_call(
+            policy.engine,
+            template,
+            [state.task() for state in conversations],
+            settings.budget,
+            temperature=settings.temperature,
+            seed=seed,
+            branch_tokens=settings.turn_tokens,
+        )
+        for draft, rehearsal in zip(drafts, rehearsals, strict=True):
+            for episode in rehearsal.branches:
+                draft.rehearsed(template, episode)
+        remember(policy, drafts, settings, for_turn(Sampling(seed=seed), "memory", 0).seed)
+        return [draft.preparation(template) for draft in drafts]
 
 
 @dataclass(frozen=True)
@@ -40,6 +72,7 @@ def rehearse_next_call(
     temperature: float = 1.0,
     seed: int = 0,
     answerer: Callable[[Sequence[Task], int], Responder] | None = None,
+    branch_tokens: int = BRANCH_TOKENS,
 ) -> list[Rehearsal]:
     """Rehearse the next call `repeats` times, with `branches` branches each, for every task.
 
@@ -49,7 +82,7 @@ def rehearse_next_call(
     Returns:
         Rehearsals grouped by task: entry `i * repeats + k` is rehearsal `k` of task `i`.
     """
-    sampling = Sampling(temperature, BRANCH_TOKENS, seed=seed)
+    sampling = Sampling(temperature, branch_tokens, seed=seed)
     per_task, one_response = branches * repeats, Limits(turns=1)
     if answerer is None:
         prompts: list[tuple[Task, Notes]] = [(task, ()) for task in tasks]

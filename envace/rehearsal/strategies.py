@@ -1,61 +1,89 @@
-"""Rehearsal strategies: what a policy does in private before it commits.
+"""Rehearsal strategies by name, each with its budget: what a policy does in private before it commits.
 
-A strategy turns tasks into notes. It is given an engine and nothing else, so it cannot
-execute a call; a new one is one function and one line in `STRATEGIES`.
+`parallel-4` is the strategy `parallel` with a budget of 4, `parallel-4+policy` the same with a memory
+that the policy writes itself. A new strategy is one file and one line in `STRATEGIES`.
 """
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from envace.chat import Template
-from envace.engines import Engine
+from envace.contact import counted
 from envace.errors import EnvaceError
-from envace.rehearsal.parallel import rehearse_next_call
-from envace.trajectory import Message, Task, ToolCall
+from envace.rehearsal.base import Conversation, Policy, Preparation, Settings, Strategy
+from envace.rehearsal.best_of_n import BestOfN
+from envace.rehearsal.memories import MEMORIES
+from envace.rehearsal.none import NoRehearsal
+from envace.rehearsal.parallel import Parallel
+from envace.rehearsal.react import React
+from envace.rehearsal.reflexion import Reflexion
+from envace.rehearsal.sequential import Sequential
+from envace.rehearsal.stepwise import Stepwise
+
+STRATEGIES: dict[str, Callable[[Settings], Strategy]] = {
+    "none": NoRehearsal,
+    "parallel": Parallel,
+    "sequential": Sequential,
+    "stepwise": Stepwise,
+    "best_of_n": BestOfN,
+    "react": React,
+    "reflexion": Reflexion,
+}
+"""Makers of strategies; the last three rehearse nothing and are controls."""
 
 
 @dataclass(frozen=True)
-class Preparation:
-    """What a strategy hands to the act role for one task."""
+class Named:
+    """A strategy under its full name, every contact with an environment counted and refused."""
 
-    notes: tuple[Message, ...] = ()
-    """Private messages put after the prompt."""
-    tokens: int = 0
-    """Tokens rehearsed for it."""
-    recommended: ToolCall | None = None
-    """The call the memory's rule ranks first, without the act role's judgment."""
+    name: str
+    """Strategy, budget and memory, as in `parallel-4` or `parallel-4+policy`."""
+    inner: Strategy
+    """The strategy."""
 
+    @property
+    def every_turn(self) -> bool:
+        """Whether an evaluation prepares before each act turn."""
+        return self.inner.every_turn
 
-Strategy = Callable[[Engine, Template, Sequence[Task], int, int], list[Preparation]]
-"""(engine, template, tasks, branches, seed) → one preparation a task."""
+    def prepare(self, policy: Policy, conversations: Sequence[Conversation], seed: int) -> list[Preparation]:
+        """Prepare the next act turn of every conversation; see `Strategy`.
 
-
-def none(
-    engine: Engine, template: Template, tasks: Sequence[Task], branches: int, seed: int
-) -> list[Preparation]:
-    """Act at once."""
-    return [Preparation() for _ in tasks]
-
-
-def parallel(
-    engine: Engine, template: Template, tasks: Sequence[Task], branches: int, seed: int
-) -> list[Preparation]:
-    """N independent rehearsals of the next call, summarized into a memory."""
-    return [
-        Preparation(
-            notes=rehearsal.memory.notes,
-            tokens=sum(len(branch.sampled) for branch in rehearsal.branches),
-            recommended=rehearsal.memory.best,
-        )
-        for rehearsal in rehearse_next_call(engine, template, tasks, branches, seed=seed)
-    ]
+        Raises:
+            EnvaceError: A world executed a call meanwhile: that was no rehearsal.
+        """
+        with counted() as contact:
+            prepared = self.inner.prepare(policy, conversations, seed)
+        if contact.calls:
+            raise EnvaceError(
+                f"strategy {self.name}: {contact.calls} calls reached an environment in a private rehearsal",
+                "a strategy may use the policy it is given and nothing else",
+            )
+        noted = {"strategy": self.name, "environment_calls": contact.calls}
+        return [replace(item, trace=item.trace.model_copy(update=noted)) for item in prepared]
 
 
-STRATEGIES: dict[str, Strategy] = {"none": none, "parallel": parallel}
+def strategy(name: str, settings: Settings | None = None) -> Named:
+    """The strategy of that name.
 
+    Args:
+        name: `NAME`, `NAME-BUDGET`, `NAME+MEMORY` or `NAME-BUDGET+MEMORY`.
+        settings: What the name does not say.
 
-def strategy(name: str) -> Strategy:
-    """The strategy of that name."""
-    if name not in STRATEGIES:
+    Raises:
+        EnvaceError: There is no such strategy or memory, or the budget is 0.
+    """
+    stem, _, memory = name.partition("+")
+    kind, budget = stem, ""
+    if found := re.fullmatch(r"(.+)-(\d+)", stem):
+        kind, budget = found.groups()
+    if kind not in STRATEGIES:
         raise EnvaceError(f"no rehearsal strategy {name!r}", f"one of {', '.join(STRATEGIES)}")
-    return STRATEGIES[name]
+    settings = settings or Settings()
+    settings = replace(settings, budget=int(budget or settings.budget), memory=memory or settings.memory)
+    if settings.memory not in MEMORIES:
+        raise EnvaceError(f"{name}: no memory {settings.memory!r}", f"one of {', '.join(MEMORIES)}")
+    if settings.budget < 1:
+        raise EnvaceError(f"{name}: a budget of {settings.budget}", "at least 1, or `none`")
+    full = "none" if kind == "none" else f"{kind}-{settings.budget}"
+    return Named(full + (f"+{memory}" if memory else ""), STRATEGIES[kind](settings))

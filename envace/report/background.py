@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from envace.leakage.check import CONTAMINATED
+from envace.leakage import CONTAMINATED
 from envace.leakage.methods import METHODS
 from envace.report.blocks import Block, Bullets, Section, Table, Text
 from envace.report.words import names, number, percent, yes

@@ -55,10 +55,11 @@ def draw(summary: Mapping[str, Any], curves: Mapping[str, Curve]) -> dict[str, s
         "rehearsal": (2.8, lambda figure: _rehearsal(figure, summary["rehearsal"])),
         "benchmarks": (3.0, lambda figure: _benchmarks(figure, summary["benchmarks"])),
     }
-    return {name: _svg(name, height, maker) for name, (height, maker) in makers.items()}
+    return {name: svg(name, height, maker) for name, (height, maker) in makers.items()}
 
 
-def _svg(name: str, height: float, maker: "Callable[[Figure], None]") -> str:
+def svg(name: str, height: float, maker: "Callable[[Figure], None]") -> str:
+    """One figure: its name salts the ids, `height` is in inches, `maker` draws it."""
     import matplotlib
     from matplotlib.figure import Figure
 

@@ -5,7 +5,7 @@ responses are appended as context, and nothing is ever tokenized again. So train
 exactly what sampling saw, and an engine may keep its cache from turn to turn.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from envace.chat import Template, TokenRole
 from envace.engines import Completion, Engine, Sampling
@@ -15,6 +15,9 @@ from envace.rollout.responders import Responder, Response
 from envace.rollout.sampling import for_turn, with_markers
 from envace.trajectory import Message, Task
 
+ActTurns = Callable[[Sequence[OpenEpisode], Sampling], list[Completion]]
+"""(waiting episodes, sampling) → the next act turn of each."""
+
 
 def answered_episodes(
     engine: Engine,
@@ -23,6 +26,7 @@ def answered_episodes(
     sampling: Sampling,
     responder: Responder,
     limits: Limits | None = None,
+    act_turns: ActTurns | None = None,
 ) -> list[Episode]:
     """Run every prompt to its end, all in step as one batch a turn.
 
@@ -33,6 +37,7 @@ def answered_episodes(
         sampling: How the act role samples; `max_new_tokens` is a limit per turn.
         responder: Who answers.
         limits: Caps; an episode that runs into one says so in `Episode.cut`.
+        act_turns: Writes the act turns; unless given, `engine` continues each episode as it stands.
     """
     limits = limits or Limits()
     episodes = [OpenEpisode(index, template, *prompt) for index, prompt in enumerate(prompts)]
@@ -44,10 +49,10 @@ def answered_episodes(
         active = _active(episodes)
         if not active:
             break
-        contexts = [episode.context for episode in active]
-        completions = engine.generate(contexts, for_turn(sampling, "act", turn))
-        for episode, group in zip(active, completions, strict=True):
-            _act(template, episode, group[0], limits)
+        own = for_turn(sampling, "act", turn)
+        written = act_turns(active, own) if act_turns else _continue(engine, active, own)
+        for episode, completion in zip(active, written, strict=True):
+            _act(template, episode, completion, limits)
         _answer(template, _active(active), responder, limits)
     for episode in _active(episodes):
         episode.end(Cut.TURNS)
@@ -56,6 +61,10 @@ def answered_episodes(
 
 def _active(episodes: Sequence[OpenEpisode]) -> list[OpenEpisode]:
     return [episode for episode in episodes if not episode.over]
+
+
+def _continue(engine: Engine, episodes: Sequence[OpenEpisode], sampling: Sampling) -> list[Completion]:
+    return [group[0] for group in engine.generate([episode.context for episode in episodes], sampling)]
 
 
 def _act(template: Template, episode: OpenEpisode, completion: Completion, limits: Limits) -> None:

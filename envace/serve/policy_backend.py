@@ -4,9 +4,10 @@ from pathlib import Path
 
 from envace.chat import Template, load_template
 from envace.engines import Engine, Sampling
+from envace.rehearsal.base import Conversation, Policy, Settings
 from envace.rehearsal.strategies import strategy
 from envace.serve.backend import ChatReply, ChatRequest, ContextTooLongError, FinishReason
-from envace.trajectory import Message, Task, ToolCall
+from envace.trajectory import Message, ToolCall
 
 
 class PolicyBackend:
@@ -53,16 +54,17 @@ class PolicyBackend:
         prompt = self.template.render(request.messages, request.tools).ids
         if len(prompt) + limit > self.context:
             raise ContextTooLongError(len(prompt) + limit, self.context)
-        task = Task(
-            id="served", world="", template="", seed=0, tools=request.tools, messages=request.messages
-        )
         seed = request.seed or 0
-        prepare = strategy(self.strategies[request.model])
-        prepared = prepare(self.engine, self.template, [task], self.branches, seed)[0]
+        rehearsal = strategy(self.strategies[request.model], Settings(budget=self.branches))
+        conversation = Conversation(request.messages, request.tools)
+        prepared = rehearsal.prepare(Policy(self.engine, self.template), [conversation], seed)[0]
         prompt = self.template.render((*request.messages, *prepared.notes), request.tools).ids
         stop = self.template.act_stop_ids
         sampling = Sampling(request.temperature, limit, stop, self.template.forbidden_ids, seed)
-        completions = self.engine.generate([prompt], sampling, request.n)[0]
+        if prepared.decided is not None:
+            completions = [prepared.decided] * request.n
+        else:
+            completions = self.engine.generate([prompt], sampling, request.n)[0]
         messages, reasons = [], []
         for completion in completions:
             message, reason = self._turn(completion.ids)

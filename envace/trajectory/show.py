@@ -50,7 +50,7 @@ def render(trajectory: Trajectory, console: "Console") -> None:
 
     def line(text: str, style: str = "") -> None:
         # Text, not markup: square brackets in a conversation are no style tags.
-        console.print(Text(text.translate(_CONTROLS), style=style), soft_wrap=True)
+        console.print(Text(printable(text), style=style), soft_wrap=True)
 
     facts = [trajectory.source, trajectory.world, trajectory.lineage.template, trajectory.lineage.origin]
     line(f"{trajectory.id}  ({', '.join(fact for fact in facts if fact)})", "bold")
@@ -62,7 +62,7 @@ def render(trajectory: Trajectory, console: "Console") -> None:
         if message.content:
             line(_pretty(message.content), _STYLES[message.role])
         for call in message.tool_calls:
-            line(_call(call), "magenta")
+            line(pretty_call(call), "magenta")
     if trajectory.reward:
         line("")
         line("reward: " + ", ".join(f"{name} {value:g}" for name, value in trajectory.reward.items()), "bold")
@@ -77,7 +77,13 @@ def _heading(message: Message) -> str:
     return f"{message.role} ({known})" if known else message.role
 
 
-def _call(call: ToolCall) -> str:
+def printable(text: str) -> str:
+    """Text that cannot drive a terminal: control characters but newline and tab become pictures."""
+    return text.translate(_CONTROLS)
+
+
+def pretty_call(call: ToolCall) -> str:
+    """A call as one line, `→ name(argument=value)`."""
     arguments = ", ".join(
         f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in call.arguments.items()
     )

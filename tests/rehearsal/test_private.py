@@ -7,9 +7,9 @@ import pytest
 from envace.chat.tokenizer import END, ENV
 from envace.engines import Sampling
 from envace.engines.hf import HFEngine
-from envace.errors import EnvaceError
+from envace.rehearsal.base import Policy, conversations
 from envace.rehearsal.parallel import rehearse_next_call
-from envace.rehearsal.strategies import STRATEGIES, strategy
+from envace.rehearsal.strategies import strategy
 from envace.rollout.rehearse import rehearse_episodes
 from envace.trajectory import ToolCall
 from envace.worlds.base import World
@@ -81,12 +81,13 @@ def test_malformed_branches_are_kept_but_not_remembered(
     assert len(rehearsal.branches) == 4
     assert rehearsal.memory.predictions == {call.text(): '{"total":5}'}
 
-    (prepared,) = STRATEGIES["parallel"](engine, template, TASKS[:1], 4, 0)
+    parallel = strategy("parallel-4")
+    (prepared,) = parallel.prepare(Policy(engine, template), conversations(TASKS[:1]), 0)
     assert prepared.recommended == call
     assert prepared.notes == (rehearsal.memory.message,)
     assert prepared.tokens == sum(map(len, texts))
     silent = scripted(lambda prompt, sample: [END])
-    (prepared,) = STRATEGIES["parallel"](silent, template, TASKS[:1], 4, 0)
+    (prepared,) = parallel.prepare(Policy(silent, template), conversations(TASKS[:1]), 0)
     assert (prepared.notes, prepared.recommended, prepared.tokens) == ((), None, 4)
 
 
@@ -102,8 +103,3 @@ def test_a_real_policy_rehearses_without_a_world(tiny: Any, no_world: None) -> N
     for episode in episodes:
         assert not tiny.template.forbidden_ids & set(episode.sampled)
         assert END not in episode.sampled[:-1]
-
-
-def test_an_unknown_strategy_is_a_one_line_error() -> None:
-    with pytest.raises(EnvaceError, match=r"no rehearsal strategy 'x'.*one of none, parallel"):
-        strategy("x")
