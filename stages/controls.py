@@ -24,8 +24,8 @@ OUT = Path("controls")
 WARMUP = Path("models/warmup")
 ARMS: "dict[str, tuple[str, EnvironmentUpdate] | None]" = {
     "frozen": ("simulator", "none"),
-    "no_env": ("rehearsal", "none"),
     "warmup_more": None,
+    "no_env": ("rehearsal", "none"),
 }
 
 
