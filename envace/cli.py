@@ -49,24 +49,42 @@ def parser() -> argparse.ArgumentParser:
     root.add_argument("--debug", action="store_true", help="show a traceback with an error")
     commands = root.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    add = commands.add_parser("import", help="turn your own logs into trajectories")
-    add.add_argument("format", metavar="FORMAT", help="openai-messages: OpenAI chat logs, JSON or JSON lines")
-    add.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    add.add_argument("--out", type=Path, default=Path("imported.jsonl"), help="trajectory file to write")
+    add = commands.add_parser("import", help="turn your own logs and tool lists into trajectories and tools")
+    add.add_argument(
+        "format",
+        metavar="FORMAT",
+        help="openai-messages, cm2, sharegpt, hermes, toucan, apigen-mt, xlam, nemotron, finmcp or mcp-tools",
+    )
+    add.add_argument("files", nargs="+", type=Path, metavar="FILE", help="JSON lines, JSON or parquet")
+    add.add_argument(
+        "--out", "--output", type=Path, default=Path("imported.jsonl"), help="file to write, a record a line"
+    )
     add.set_defaults(run=import_logs)
 
     add = commands.add_parser("filter", help="keep what is fit to train on, set the rest aside")
     add.add_argument("files", nargs="+", type=Path, metavar="FILE")
     add.add_argument("--out", type=Path, default=Path("filtered.jsonl"), help="trajectory file to write")
     add.add_argument("--max-loss", type=float, default=1.0, help="fail when a larger share is set aside")
+    add.add_argument("--rules", help="instead of the default rules, e.g. 'roles, length: {max_messages: 60}'")
+    add.add_argument(
+        "--also", default="", metavar="RULES", help="besides them, e.g. 'success, near_duplicates'"
+    )
     add.set_defaults(run=filter_trajectories)
 
     add = commands.add_parser("leakage", help="look for test items in training data")
     add.add_argument("train", type=Path, metavar="TRAIN", help="trajectory file")
     add.add_argument(
-        "--against", required=True, help="comma-separated: bfcl_v4, tau2, or files of evaluation items"
+        "--against",
+        required=True,
+        metavar="SETS",
+        help="comma-separated: bfcl_v4, tau2, vitabench=FILE, an import format as in finmcp=FILE, or files "
+        "of evaluation items",
     )
     add.add_argument("--policy", choices=("report", "remove", "fail"), default="report")
+    add.add_argument(
+        "--encoder", default="", metavar="FOLDER", help="sentence encoder, to look for paraphrases"
+    )
+    add.add_argument("--workers", type=int, default=1, metavar="N", help="processes that compare")
     add.add_argument("--out", type=Path, default=Path("leakage"), help="folder to write")
     add.set_defaults(run=leakage)
 
@@ -74,6 +92,16 @@ def parser() -> argparse.ArgumentParser:
     add.add_argument("file", type=Path, metavar="FILE")
     add.add_argument("which", nargs="?", default="0", help="index from 0, or an id")
     add.set_defaults(run=show_trajectory)
+
+    add = commands.add_parser("rehearse", help="rehearse one task in private and show what was imagined")
+    add.add_argument("file", type=Path, metavar="TASK.json", help="one task, or JSON lines of tasks")
+    add.add_argument("which", nargs="?", default="0", help="index from 0, or an id")
+    add.add_argument("--model", type=Path, default=Path("models/trained"), help="folder of the policy")
+    add.add_argument("--strategy", default="parallel-8", help="strategy, budget, memory: parallel-4+plans")
+    add.add_argument("--seed", type=int, default=0, help="seed of the private sampling")
+    add.add_argument("--tokens", type=int, default=64, help="tokens of one turn at most")
+    add.add_argument("--trace", type=Path, help="JSON file to write the whole trace to")
+    add.set_defaults(run=rehearse)
 
     add = commands.add_parser("serve", help="OpenAI-compatible server over a policy, with private rehearsal")
     add.add_argument("model", type=Path, metavar="FOLDER", help="a trained policy, e.g. models/trained")
@@ -96,52 +124,63 @@ def parser() -> argparse.ArgumentParser:
     add.add_argument("name", choices=STAGES, metavar="STAGE", help=", ".join(STAGES))
     add.add_argument("arguments", nargs="*", help="e.g. the policy for check")
     add.set_defaults(run=stage)
+
+    for name, text in (("warmup", "learn both roles"), ("train", "EnvACE training")):
+        add = commands.add_parser(name, help=f"{text}; a killed run resumes")
+        add.set_defaults(run=stage, name=name, arguments=[])
     return root
 
 
 def import_logs(arguments: argparse.Namespace) -> None:
     """envace import."""
-    from envace.imports import import_files
+    from envace.imports import REPAIRS, import_files
 
     quarantine = arguments.out.with_suffix(".quarantine.jsonl")
     format = arguments.format.replace("-", "_")
     counts = import_files(format, arguments.files, arguments.out, quarantine)
     print(f"{counts.kept} imported into {arguments.out}, {counts.quarantined} set aside in {quarantine}")
     for reason, count in counts.reasons.most_common():
-        print(f"  {count} × {reason}")
+        print(f"  {count} × {reason}, first {counts.first[reason]}")
+    if counts.repairs:
+        print(f"tools of {counts.repaired} records repaired:")
+    for kind, count in counts.repairs.most_common():
+        print(f"  {count} × {kind}: {REPAIRS[kind]}")
 
 
 def filter_trajectories(arguments: argparse.Namespace) -> None:
     """envace filter."""
-    from envace.filters import filter_files, make_rules
+    from envace.files import write_json
+    from envace.filters import DEFAULT, filter_files, make_rules, parse_rules
+    from envace.filters.plot import funnel_plot
 
-    quarantine = arguments.out.with_suffix(".quarantine.jsonl")
-    result = filter_files(arguments.files, arguments.out, quarantine, make_rules(), arguments.max_loss)
+    out: Path = arguments.out
+    quarantine = out.with_suffix(".quarantine.jsonl")
+    chosen = dict.fromkeys(DEFAULT) if arguments.rules is None else parse_rules(arguments.rules)
+    rules = make_rules(chosen | parse_rules(arguments.also))
+    result = filter_files(arguments.files, out, quarantine, rules, arguments.max_loss)
+    write_json(out.with_suffix(".metrics.json"), result.metrics())
+    funnel_plot(result, out.with_suffix(".funnel.svg"))
     for name, rule in result.rules.items():
-        print(f"{name:12} {rule.entered:8} in {rule.refused:8} refused")
+        print(f"{name:15} {rule.entered:8} in {rule.refused:8} refused")
         for example in rule.examples:
             print(f"  {example.where}: {example.reason}")
-    print(f"{len(result.kept)} kept in {arguments.out}, {len(result.quarantined)} set aside in {quarantine}")
+    print(f"{result.kept} kept in {out}, {result.quarantined} set aside in {quarantine}")
 
 
 def leakage(arguments: argparse.Namespace) -> None:
     """envace leakage."""
-    from envace.benchmarks import BENCHMARKS, benchmark
-    from envace.leakage import LeakageFiles, check_files
-    from envace.trajectory import write_records
+    from envace.leakage import LeakageFiles, check_files, default_methods
+    from envace.leakage.sources import read_items
 
     out: Path = arguments.out
-    files = []
-    for name in arguments.against.split(","):
-        if name in BENCHMARKS:
-            file = out / f"items_{name}.jsonl"
-            write_records(file, benchmark(name).items())
-            files.append(file)
-        else:
-            files.append(Path(name))
     names = ("clean.jsonl", "quarantine.jsonl", "matches.jsonl", "metrics.json")
     result = check_files(
-        arguments.train, files, LeakageFiles(*(out / name for name in names)), arguments.policy
+        arguments.train,
+        (item for entry in arguments.against.split(",") for item in read_items(entry)),
+        LeakageFiles(*(out / name for name in names)),
+        arguments.policy,
+        default_methods(arguments.encoder),
+        arguments.workers,
     )
     for row in result.table:
         found = ", ".join(f"{method} {count}" for method, count in row.matched.items() if count)
@@ -160,6 +199,24 @@ def show_trajectory(arguments: argparse.Namespace) -> None:
     from envace.trajectory.show import show
 
     show(arguments.file, arguments.which, Console())
+
+
+def rehearse(arguments: argparse.Namespace) -> None:
+    """envace rehearse."""
+    from rich.console import Console
+
+    from envace.files import write_json
+    from envace.rehearsal.base import Settings, load_policy
+    from envace.rehearsal.strategies import strategy
+    from envace.rehearsal.terminal import read_conversation, rehearse, show
+
+    chosen = strategy(arguments.strategy, Settings(turn_tokens=arguments.tokens))
+    conversation = read_conversation(arguments.file, arguments.which)
+    policy = load_policy(arguments.model)
+    trace, committed = rehearse(policy, conversation, chosen, arguments.seed, arguments.tokens)
+    if arguments.trace:
+        write_json(arguments.trace, trace.model_dump(mode="json"))
+    show(trace, committed, Console())
 
 
 def serve(arguments: argparse.Namespace) -> None:

@@ -48,11 +48,12 @@ def argument(position: int, choices: Collection[str]) -> str:
 
 
 @contextlib.contextmanager
-def timed(stage: str) -> Iterator[None]:
-    """Note how long the block took (a resumed run counts its last part only)."""
+def timed(stage: str, noted: bool = True) -> Iterator[None]:
+    """Note how long the block took (a resumed run counts its last part only), on one of several ranks."""
     begun = time.monotonic()
     yield
-    write_json(TIMES / f"{stage}.json", {"seconds": time.monotonic() - begun})
+    if noted:
+        write_json(TIMES / f"{stage}.json", {"seconds": time.monotonic() - begun})
 
 
 def use_torch(params: Params) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from envace.files import atomic_folder, write_json
 from envace.filters import filter_files, make_rules
+from envace.filters.plot import funnel_plot
 from envace.params import Params
 from stages.base import METRICS, run
 
@@ -20,6 +21,7 @@ def main(params: Params) -> None:
             make_rules(params.filter.rules),
             params.filter.max_loss,
         )
+    funnel_plot(result, QUARANTINE / "funnel.svg")
     write_json(METRICS / "filter.json", result.metrics())
 
 

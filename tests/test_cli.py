@@ -16,7 +16,10 @@ from envace.trajectory import Message, Quarantined, Trajectory, iter_records, re
 
 ROOT = Path(__file__).parents[1]
 ENVACE = Path(sys.executable).with_name("envace")
-COMMANDS = ("import", "filter", "leakage", "show", "serve", "harness", "params", "stage")
+COMMANDS = (
+    "import", "filter", "leakage", "show", "rehearse", "serve", "harness", "params", "stage", "warmup",
+    "train",
+)  # fmt: skip
 QUESTION = "Which of my two savings accounts paid more interest in the third quarter of last year?"
 LOOK = {
     "type": "function",
@@ -77,7 +80,7 @@ WRONG = {
     "absent file, import": (["import", "openai-messages", "gone.json"], "gone.json: no such file"),
     "absent file, show": (["show", "gone.jsonl"], "gone.jsonl: no such file"),
     "absent file, leakage": (["leakage", "gone.jsonl", "--against", "x"], "x: no such file"),
-    "unknown format": (["import", "csv", "gone.csv"], "unknown format csv (choose from openai_messages)"),
+    "unknown format": (["import", "csv", "gone.csv"], "unknown format csv (choose from openai_messages, "),
     "unknown harness": (["harness", "install", "nope"], "no harness 'nope' (choose from bfcl, tau2)"),
     "absent harness": (
         ["leakage", "gone.jsonl", "--against", "bfcl_v4"],
@@ -113,7 +116,11 @@ def test_own_logs_go_through_import_filter_leakage_and_show(tmp_path: Path) -> N
 
     assert lines(envace("import", "openai-messages", "log.jsonl", "--out", "raw.jsonl", cwd=tmp_path)) == [
         "4 imported into raw.jsonl, 1 set aside in raw.quarantine.jsonl",
-        "1 × messages: a list, not int",
+        "1 × messages: a list, not int (give a list, or JSON of one), first log.jsonl:4",
+        "tools of 4 records repaired:",
+        "4 × tool_description: a tool without a description: it gets an empty one",
+        "4 × description: an argument without a description in words: it gets one, often empty",
+        "4 × required_missing: an object without a list of required arguments: it gets an empty one",
     ]
     (unreadable,) = iter_records(tmp_path / "raw.quarantine.jsonl", Quarantined)
     assert (unreadable.file, unreadable.line) == ("log.jsonl", 4)
@@ -124,10 +131,11 @@ def test_own_logs_go_through_import_filter_leakage_and_show(tmp_path: Path) -> N
         "tool_names 4 in 0 refused",
         "empty 4 in 1 refused",
         "raw.jsonl:3: message 3: empty assistant turn",
-        "think 3 in 0 refused",
-        "length 3 in 0 refused",
-        "tool_schema 3 in 0 refused",
-        "calls 3 in 0 refused",
+        *(
+            f"{name} 3 in 0 refused"
+            for name in ("think", "markup", "length", "secrets", "tool_schema", "calls")
+        ),
+        "results 3 in 0 refused",
         "duplicates 3 in 1 refused",
         "raw.jsonl:4: same content as a",
         "2 kept in kept.jsonl, 2 set aside in kept.quarantine.jsonl",

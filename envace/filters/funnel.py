@@ -1,13 +1,17 @@
 """The funnel: every trajectory passes the rules in order, or is set aside with the first reason."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from envace.errors import EnvaceError
-from envace.trajectory import Quarantined, Trajectory, compact, read_tolerant, write_records
-from envace.trajectory.jsonl import numbered_lines
+from envace.files import atomic_text
+from envace.garbage import seldom_collected
+from envace.progress import counted
+from envace.trajectory import Line, Quarantined, Trajectory, iter_tolerant
+from envace.trajectory.jsonl import record_line
 from envace.trajectory.records import Record
 
 Rule = Callable[[Trajectory], str | None]
@@ -15,6 +19,28 @@ Rule = Callable[[Trajectory], str | None]
 
 EXAMPLES = 3
 """Refused records shown per rule."""
+WINDOW = 256
+"""Records that pass the rules together."""
+READING = ("json", "schema")
+"""Rules that reading stands for: a line that is no JSON, or no trajectory."""
+
+
+@runtime_checkable
+class Surveying(Protocol):
+    """A rule that must have seen every record before it can refuse one."""
+
+    def survey(self, trajectory: Trajectory) -> None:
+        """Take a record into account."""
+        ...
+
+
+@runtime_checkable
+class Windowed(Protocol):
+    """A rule that is faster on several records at once."""
+
+    def many(self, trajectories: Sequence[Trajectory]) -> Sequence[str | None]:
+        """What the rule says of each record, in order."""
+        ...
 
 
 class Example(Record):
@@ -37,26 +63,58 @@ class RuleCount(Record):
     """The first few it refused."""
 
 
+@dataclass
+class Tally:
+    """Counts while records pass."""
+
+    read: int = 0
+    """Records that came in."""
+    refused: dict[str, int] = field(default_factory=dict)
+    """Records set aside, by rule."""
+    examples: dict[str, list[Example]] = field(default_factory=dict)
+    """The first few of them."""
+
+    def add(self, result: Line | Quarantined) -> None:
+        """Count a record that passed or was set aside."""
+        self.read += 1
+        if isinstance(result, Quarantined):
+            self.refused[result.rule] = self.refused.get(result.rule, 0) + 1
+            shown = self.examples.setdefault(result.rule, [])
+            if len(shown) < EXAMPLES:
+                shown.append(Example(where=f"{result.file}:{result.line}", reason=result.reason))
+
+    def result(self, rules: Iterable[str]) -> "FunnelResult":
+        """The counts by rule: what enters one is what the rule before it let through."""
+        counts = {}
+        entering = self.read
+        for name in [*(name for name in READING if name in self.refused), *rules]:
+            refused = self.refused.get(name, 0)
+            examples = tuple(self.examples.get(name, ()))
+            counts[name] = RuleCount(entered=entering, refused=refused, examples=examples)
+            entering -= refused
+        return FunnelResult(read=self.read, kept=entering, rules=counts)
+
+
 @dataclass(frozen=True)
 class FunnelResult:
-    """Kept plus quarantined equals what came in."""
+    """Counts of a whole run."""
 
-    kept: list[Trajectory]
-    """Records that passed every rule, in order."""
-    quarantined: list[Quarantined]
-    """The others, each with the rule and the reason."""
+    read: int
+    """Records that came in."""
+    kept: int
+    """Records that passed every rule."""
     rules: dict[str, RuleCount]
     """Counts by rule, in the order the rules ran."""
 
     @property
-    def read(self) -> int:
-        """How many records came in."""
-        return len(self.kept) + len(self.quarantined)
+    def quarantined(self) -> int:
+        """Records set aside."""
+        return self.read - self.kept
 
     @property
     def loss(self) -> float:
         """Share of the records set aside, in [0, 1]."""
-        return len(self.quarantined) / self.read if self.read else 0.0
+        return self.quarantined / self.read if self.read else 0.0
 
     def require(self, max_loss: float) -> None:
         """Raise a one-line error when more than `max_loss` (a share) was set aside."""
@@ -64,7 +122,7 @@ class FunnelResult:
             worst = max(self.rules, key=lambda name: self.rules[name].refused)
             first = self.rules[worst].examples[0]
             raise EnvaceError(
-                f"the filter set aside {len(self.quarantined)} of {self.read} trajectories "
+                f"the filter set aside {self.quarantined} of {self.read} trajectories "
                 f"({self.loss:.1%}, allowed {max_loss:.1%}), most by {worst}: {first.where}: {first.reason}",
                 "look into the quarantine file, mend the data or raise max_loss",
             )
@@ -73,71 +131,44 @@ class FunnelResult:
         """Counts and examples as plain JSON values."""
         return {
             "read": self.read,
-            "kept": len(self.kept),
-            "quarantined": len(self.quarantined),
+            "kept": self.kept,
+            "quarantined": self.quarantined,
             "loss": self.loss,
             "rules": {name: count.model_dump(mode="json") for name, count in self.rules.items()},
         }
 
 
-def run_funnel(
-    trajectories: Iterable[Trajectory],
-    rules: Mapping[str, Rule],
-    *,
-    places: Sequence[tuple[str, int]] | None = None,
-    unreadable: Sequence[Quarantined] = (),
-) -> FunnelResult:
-    """Pass every trajectory through the rules in order; the first that refuses it names the reason.
+def sift(
+    records: Iterable[Line | Quarantined], rules: Mapping[str, Rule], tally: Tally
+) -> Iterator[Line | Quarantined]:
+    """Pass records through the rules in order; the first rule that refuses one sets it aside.
 
     Args:
-        trajectories: What to filter.
-        rules: Rules by name, from `make_rules`; stateful ones must be fresh.
-        places: (file, line) of every trajectory, for the quarantine; `<memory>` and the
-            position from 1 where absent.
-        unreadable: Lines that did not parse: counted first, under the rules `json` and `schema`.
+        records: Lines, and those that could not be read, which pass through as they are.
+        rules: Rules by name, from `make_rules`; stateful ones must be fresh, and surveyed.
+        tally: Counts what comes out.
     """
-    kept: list[Trajectory] = []
-    quarantined = list(unreadable)
-    passing = 0
-    for number, trajectory in enumerate(trajectories):
-        passing += 1
-        verdict = _first_refusal(trajectory, rules)
-        if verdict is None:
-            kept.append(trajectory)
-            continue
-        file, line = places[number] if places else ("<memory>", number + 1)
-        record = compact(trajectory.model_dump(mode="json", exclude_defaults=True))
-        rule, reason = verdict
-        quarantined.append(Quarantined(file=file, line=line, rule=rule, reason=reason, record=record))
-    return FunnelResult(kept, quarantined, _count(passing, quarantined, rules))
+    stream = iter(records)
+    while window := list(islice(stream, WINDOW)):
+        verdicts = iter(_verdicts([line.trajectory for line in window if isinstance(line, Line)], rules))
+        for record in window:
+            verdict = next(verdicts) if isinstance(record, Line) else None
+            result = record.refused(*verdict) if verdict and isinstance(record, Line) else record
+            tally.add(result)
+            yield result
 
 
-def _first_refusal(trajectory: Trajectory, rules: Mapping[str, Rule]) -> tuple[str, str] | None:
+def _verdicts(trajectories: Sequence[Trajectory], rules: Mapping[str, Rule]) -> list[tuple[str, str] | None]:
+    """For every trajectory the first rule that refuses it, and why."""
+    verdicts: list[tuple[str, str] | None] = [None] * len(trajectories)
     for name, rule in rules.items():
-        reason = rule(trajectory)
-        if reason is not None:
-            return name, reason
-    return None
-
-
-def _count(
-    readable: int, quarantined: Sequence[Quarantined], rules: Mapping[str, Rule]
-) -> dict[str, RuleCount]:
-    """Counts by rule: what enters one is what the rule before it let through."""
-    refused: dict[str, list[Quarantined]] = {}
-    for record in quarantined:
-        refused.setdefault(record.rule, []).append(record)
-    reading = [name for name in ("json", "schema") if name in refused]
-    entering = readable + sum(len(refused[name]) for name in reading)
-    counts = {}
-    for name in [*reading, *rules]:
-        mine = refused.get(name, [])
-        examples = tuple(
-            Example(where=f"{record.file}:{record.line}", reason=record.reason) for record in mine[:EXAMPLES]
-        )
-        counts[name] = RuleCount(entered=entering, refused=len(mine), examples=examples)
-        entering -= len(mine)
-    return counts
+        left = [index for index, verdict in enumerate(verdicts) if verdict is None]
+        entering = [trajectories[index] for index in left]
+        reasons = rule.many(entering) if isinstance(rule, Windowed) else [rule(t) for t in entering]
+        for index, reason in zip(left, reasons, strict=True):
+            if reason is not None:
+                verdicts[index] = name, reason
+    return verdicts
 
 
 def filter_files(
@@ -145,22 +176,31 @@ def filter_files(
 ) -> FunnelResult:
     """Filter trajectory files into `out`; what is refused goes to `quarantine`, whole.
 
-    The quarantine is written even when the loss is too high, so that it can be looked at.
+    Files are streamed, twice when a rule has to survey them. Lines that are kept stay as they are. The
+    quarantine is written even when the loss is too high, so that it can be looked at.
 
     Raises:
         EnvaceError: A file is absent, or more than `max_loss` (a share) was refused.
     """
-    trajectories: list[Trajectory] = []
-    places: list[tuple[str, int]] = []
-    unreadable: list[Quarantined] = []
-    for path in paths:
-        found = read_tolerant(path)
-        bad = {record.line for record in found.quarantined}
-        trajectories += found.trajectories
-        places += [(str(path), line) for line, _ in numbered_lines(path) if line not in bad]
-        unreadable += found.quarantined
-    result = run_funnel(trajectories, rules, places=places, unreadable=unreadable)
-    write_records(quarantine, result.quarantined)
-    result.require(max_loss)
-    write_records(out, result.kept)
-    return result
+    every: list[object] = list(rules.values())
+    surveying = [rule for rule in every if isinstance(rule, Surveying)]
+    if surveying:
+        for record in counted(_read(paths), "survey"):
+            if isinstance(record, Line):
+                for rule in surveying:
+                    rule.survey(record.trajectory)
+    tally = Tally()
+    with atomic_text(out) as kept:
+        with atomic_text(quarantine) as aside, seldom_collected():
+            for result in counted(sift(_read(paths), rules, tally), "filter"):
+                if isinstance(result, Line):
+                    kept.write(result.text + "\n")
+                else:
+                    aside.write(record_line(result))
+        counts = tally.result(rules)
+        counts.require(max_loss)
+    return counts
+
+
+def _read(paths: Sequence[Path]) -> Iterator[Line | Quarantined]:
+    return (record for path in paths for record in iter_tolerant(path))

@@ -1,4 +1,4 @@
-"""Rules on the shape of a conversation: role order, call and response pairing, names, emptiness, think tags.
+"""Rules on the shape of a conversation: role order, call and response pairing, names, emptiness, tags.
 
 Each rule takes a trajectory and returns the reason for refusing it, or None.
 """
@@ -6,7 +6,7 @@ Each rule takes a trajectory and returns the reason for refusing it, or None.
 import re
 from collections import Counter, deque
 
-from envace.trajectory import ToolCall, Trajectory
+from envace.trajectory import Message, ToolCall, Trajectory
 
 _FOLLOWERS = {
     "start": {"system", "user"},
@@ -17,6 +17,9 @@ _FOLLOWERS = {
 }
 _LEADING_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL | re.IGNORECASE)
 _THINK_TAG = re.compile(r"</?think\b", re.IGNORECASE)
+_MARKUP = re.compile(
+    r"</?tool_(?:call|response)s?>|<\|[a-z_]{2,20}\|>|\[/?(?:INST|TOOL_CALLS|TOOL_RESULTS)\]"
+)
 
 
 def roles(trajectory: Trajectory) -> str | None:
@@ -63,10 +66,7 @@ def tool_names(trajectory: Trajectory) -> str | None:
 def empty(trajectory: Trajectory) -> str | None:
     """Refuse a turn without any content; an assistant turn may hold calls instead of text."""
     for number, message in enumerate(trajectory.messages):
-        visible = message.content
-        if message.role == "assistant":
-            visible = _LEADING_THOUGHT.sub("", visible, count=1)
-        if not visible.strip() and not message.tool_calls:
+        if not visible(message).strip() and not message.tool_calls:
             return f"message {number}: empty {message.role} turn"
     return None
 
@@ -74,9 +74,22 @@ def empty(trajectory: Trajectory) -> str | None:
 def think(trajectory: Trajectory) -> str | None:
     """Refuse think tags anywhere but in one closed block that opens an assistant turn."""
     for number, message in enumerate(trajectory.messages):
-        rest = message.content
-        if message.role == "assistant":
-            rest = _LEADING_THOUGHT.sub("", rest, count=1)
-        if _THINK_TAG.search(rest):
+        if _THINK_TAG.search(visible(message)):
             return f"message {number}: think tag in the visible {message.role} text"
     return None
+
+
+def markup(trajectory: Trajectory) -> str | None:
+    """Refuse the marks of a chat template in an assistant turn: it swallowed a call, a response or a turn."""
+    for number, message in enumerate(trajectory.messages):
+        found = _MARKUP.search(message.content) if message.role == "assistant" else None
+        if found:
+            return f"message {number}: {found.group()} in the assistant text"
+    return None
+
+
+def visible(message: Message) -> str:
+    """The text of a turn without the thought that opens an assistant turn."""
+    if message.role != "assistant":
+        return message.content
+    return _LEADING_THOUGHT.sub("", message.content, count=1)

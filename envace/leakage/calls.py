@@ -1,11 +1,13 @@
 """Equality of call sequences: the reference solution of an item, found in training under any wording."""
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
-from envace.leakage.material import Hit, Material
+from envace.leakage.material import Chunk, Finder, Hit, Items
 from envace.trajectory import ToolCall
 
 
@@ -14,42 +16,63 @@ def canonical_calls(calls: Sequence[ToolCall]) -> str:
     return _canonical([{"name": call.name, "arguments": call.arguments} for call in calls])
 
 
+@lru_cache(maxsize=1 << 16)
+def folded(name: str) -> str:
+    """A tool name without case, dots and other separators, which exporters change as they need."""
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
 def _canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def readable(gold_calls: str) -> str:
-    """The canonical form of an item's reference calls, or "" when it is not a JSON list of calls."""
+def reference_calls(gold_calls: str) -> list[ToolCall] | None:
+    """An item's reference calls, or None when `gold_calls` is not a JSON list of calls."""
     try:
-        calls = json.loads(gold_calls)
-    except ValueError:
-        return ""
-    keys = {"name", "arguments"}
-    if not isinstance(calls, list) or not all(
-        isinstance(call, dict) and call.keys() == keys for call in calls
-    ):
-        return ""
-    return _canonical(calls)
+        return [ToolCall.model_validate(call) for call in json.loads(gold_calls or "[]")]
+    except (ValueError, TypeError):
+        return None
 
 
-def find(material: Material) -> list[Hit]:
-    """Items whose whole reference sequence a trajectory makes.
+class Calls(Finder):
+    """Finds items whose whole reference sequence a trajectory makes.
 
     Sequences without a single argument (`list_accounts()`) are left out: they say nothing.
     """
-    wanted: dict[str, list[int]] = defaultdict(list)
-    for index, item in enumerate(material.items):
-        gold = readable(item.gold_calls)
-        if gold and any(call["arguments"] for call in json.loads(gold)):
-            wanted[gold].append(index)
-    found: dict[str, list[int]] = defaultdict(list)
-    if wanted:
-        for number, trajectory in enumerate(material.train):
-            sequence = canonical_calls(trajectory.calls())
-            if sequence in wanted:
-                found[sequence].append(number)
-    return [
-        Hit(item, tuple(train), 1.0, detail=sequence)
-        for sequence, train in found.items()
-        for item in wanted[sequence]
-    ]
+
+    def __init__(self, items: Items) -> None:
+        self._wanted: dict[str, list[int]] = defaultdict(list)
+        self._names: set[tuple[str, ...]] = set()
+        self._unread = 0
+        for number, item in enumerate(items.records):
+            calls = reference_calls(item.gold_calls)
+            if calls is None:
+                self._unread += 1
+            elif any(call.arguments for call in calls):
+                self._wanted[_sequence(calls)].append(number)
+                self._names.add(_names(calls))
+
+    def feed(self, chunk: Chunk) -> list[Hit]:
+        found: dict[str, list[int]] = defaultdict(list)
+        for index, trajectory in enumerate(chunk.train):
+            calls = trajectory.calls()
+            # The names first: they tell nearly all sequences apart, and cost no serialization.
+            if _names(calls) in self._names and (sequence := _sequence(calls)) in self._wanted:
+                found[sequence].append(index)
+        return [
+            Hit(item, tuple(train), 1.0, detail=canonical_calls(chunk.train[train[0]].calls()))
+            for sequence, train in found.items()
+            for item in self._wanted[sequence]
+        ]
+
+    def notes(self) -> list[str]:
+        unread = f"not checked by calls: {self._unread} item(s) whose gold_calls are not a JSON list of calls"
+        return [unread] if self._unread else []
+
+
+def _names(calls: Sequence[ToolCall]) -> tuple[str, ...]:
+    return tuple(folded(call.name) for call in calls)
+
+
+def _sequence(calls: Sequence[ToolCall]) -> str:
+    return _canonical([[folded(call.name), call.arguments] for call in calls])

@@ -1,27 +1,44 @@
-"""Both sides of a comparison, tokenized once, with equal training texts counted once."""
+"""Both sides of a comparison: the items, tokenized once, and the training data, a chunk at a time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import Any
 
 from envace.leakage.records import EvalItem
-from envace.leakage.text import Text, tokenize
+from envace.leakage.tokens import TokenArray, token_hashes
 from envace.trajectory import Trajectory
 
 
-@dataclass(frozen=True)
-class Material:
-    """Training data and evaluation items, ready for any method."""
+class Items:
+    """Evaluation items of any number of sets."""
 
-    train: Sequence[Trajectory]
-    """Training trajectories."""
-    items: Sequence[EvalItem]
-    """Evaluation items."""
-    train_texts: tuple[Text, ...]
-    """Distinct questions of the training data, turns joined by newlines, in order of appearance."""
-    owners: tuple[tuple[int, ...], ...]
-    """For every distinct text, the trajectories that have it, ascending."""
-    item_texts: tuple[Text, ...]
-    """Text of every item."""
+    def __init__(self, records: Sequence[EvalItem]) -> None:
+        self.records = records
+        """The items; a method names an item by its place here."""
+        self.tokens = [token_hashes(item.text) for item in records]
+        """Token hashes of every item's text."""
+        self.array = TokenArray(self.tokens)
+        """The same in one array."""
+
+
+class Chunk:
+    """Some of the training data, in which equal texts are counted once: generated data repeats them."""
+
+    def __init__(self, train: Sequence[Trajectory]) -> None:
+        owners: dict[tuple[str, ...], list[int]] = {}
+        for index, trajectory in enumerate(train):
+            owners.setdefault(asked(trajectory), []).append(index)
+        self.train = train
+        """The trajectories; a hit names one by its place here."""
+        self.texts = list(owners)
+        """Distinct questions, turn by turn, in order of appearance."""
+        self.owners = [tuple(found) for found in owners.values()]
+        """For every distinct text, the trajectories that have it, ascending."""
+        self.turns = [[token_hashes(turn) for turn in turns] for turns in owners]
+        """Token hashes of every turn of every text."""
+        self.array = TokenArray([list(chain.from_iterable(turns)) for turns in self.turns])
+        """The texts in one array, turns joined."""
 
     def owners_of(self, texts: Sequence[int]) -> tuple[int, ...]:
         """All trajectories with one of these texts, ascending."""
@@ -33,17 +50,57 @@ class Hit:
     """One item and trajectories that match it equally well."""
 
     item: int
-    """Index of the item."""
+    """Number of the item."""
     train: tuple[int, ...]
-    """Indices of the trajectories, ascending."""
+    """Numbers of the trajectories in their chunk, ascending."""
     score: float
     """Strength in (0, 1]; see `Match.score`."""
     detail: str = ""
     """What agreed, for methods that do not compare text."""
 
 
-Find = Callable[[Material], list[Hit]]
-"""A leakage method: all pairs of item and trajectories that match."""
+@dataclass(frozen=True)
+class Found:
+    """An item, and the one trajectory of all the data that matches it best."""
+
+    item: int
+    """Number of the item."""
+    train_id: str
+    """Id of the trajectory."""
+    train_text: str
+    """What was asked in it."""
+    score: float
+    """See `Hit`."""
+    detail: str = ""
+    """See `Hit`."""
+    others: int = 0
+    """Further trajectories that match the item."""
+
+
+class Finder:
+    """A leakage method at work on one data set: it is made from the items and fed chunk by chunk.
+
+    Chunks may be fed to equal finders in several processes, and what those learned to one more.
+    """
+
+    def feed(self, chunk: Chunk) -> list[Hit]:
+        """All pairs of an item and trajectories of this chunk that match."""
+        return []
+
+    def learned(self) -> Any:
+        """What `finish` needs to know of the chunks fed since the last call: plain values, to be sent on."""
+        return None
+
+    def learn(self, learned: Any) -> None:
+        """Take in what a finder of the same kind, which was fed, learned."""
+
+    def finish(self) -> list[Found]:
+        """What only the whole data shows, after the last chunk."""
+        return []
+
+    def notes(self) -> list[str]:
+        """What it could not check, and what it saw of a set as a whole, in a line each."""
+        return []
 
 
 def asked(trajectory: Trajectory) -> tuple[str, ...]:
@@ -60,15 +117,6 @@ def asked(trajectory: Trajectory) -> tuple[str, ...]:
     )
 
 
-def prepare(train: Sequence[Trajectory], items: Sequence[EvalItem]) -> Material:
-    """Tokenize both sides; generated data repeats its texts, so equal ones are done once."""
-    owners: dict[tuple[str, ...], list[int]] = {}
-    for index, trajectory in enumerate(train):
-        owners.setdefault(asked(trajectory), []).append(index)
-    return Material(
-        train=train,
-        items=items,
-        train_texts=tuple(tokenize("\n".join(turns)) for turns in owners),
-        owners=tuple(map(tuple, owners.values())),
-        item_texts=tuple(tokenize(item.text) for item in items),
-    )
+def joined(turns: Sequence[str]) -> str:
+    """The turns of a question as one text."""
+    return "\n".join(turns)

@@ -1,21 +1,24 @@
-"""n-gram overlap with one training text, by an exact inverted index (Tülu 3's rule for n = 8).
+"""n-gram overlap with one training text, by an inverted index (Tülu 3's rule for n = 8).
 
 Source: Tülu 3 (arXiv 2411.15124, decontamination): user turns only; a test item matches when
-more than half of its tokens lie in 8-grams shared with one training item.
+more than half of its tokens lie in 8-grams shared with one training item. That rule is blind to
+an item of fewer than n tokens: here it matches where it stands whole in a training text. One of
+fewer than `SHORT` words might be a part of any sentence, so it must stand alone there, between
+punctuation marks; and a single word, or some letters, must be the whole turn.
 """
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from envace.leakage import exact
-from envace.leakage.material import Hit, Material
+from envace.leakage.exact import Exact
+from envace.leakage.material import Chunk, Finder, Hit, Items, joined
+from envace.leakage.text import stands_alone, word_count, words
+from envace.leakage.tokens import GramIndex
 
-Gram = tuple[str, ...]
-
-
-def grams(tokens: Sequence[str], n: int) -> list[Gram]:
-    """All runs of n tokens, in order."""
-    return [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
+SHORT = 5
+"""Words from which on an item is looked for anywhere in a text."""
+TINY = 4
+"""Letters from which on one is looked for inside of a text at all."""
 
 
 def covered(starts: Iterable[int], n: int) -> int:
@@ -28,37 +31,77 @@ def covered(starts: Iterable[int], n: int) -> int:
     return total
 
 
-def find(material: Material, n: int, threshold: float) -> list[Hit]:
-    """Items of which one training text covers more than `threshold` (a share) by shared n-grams.
-
-    Items shorter than n tokens have no n-gram: they match when they equal a user turn.
+class Ngrams(Finder):
+    """Finds items of which one training text covers more than `threshold` by shared n-grams.
 
     Training texts are grouped by the set of item n-grams they hold, because coverage depends
     on nothing else: texts of one template that differ in names cost one look-up, not thousands.
+
+    Args:
+        items: All items.
+        n: Tokens of an n-gram.
+        threshold: Share of an item's tokens, exclusive.
     """
-    postings: dict[Gram, list[tuple[int, int]]] = defaultdict(list)
-    short: set[int] = set()
-    for item, text in enumerate(material.item_texts):
-        if len(text.tokens) < n:
-            short.add(item)
-        for start, gram in enumerate(grams(text.tokens, n)):
-            postings[gram].append((item, start))
 
-    groups: dict[frozenset[Gram], list[int]] = defaultdict(list)
-    for number, text in enumerate(material.train_texts):
-        shared = frozenset(gram for gram in grams(text.tokens, n) if gram in postings)
-        if shared:
-            groups[shared].append(number)
+    def __init__(self, items: Items, n: int, threshold: float) -> None:
+        self._n = n
+        self._threshold = threshold
+        self._lengths = [len(tokens) for tokens in items.tokens]
+        self._short: dict[int, list[str]] = {}
+        self._tiny: list[int] = []
+        by_length: dict[int, list[int]] = defaultdict(list)
+        for item, length in enumerate(self._lengths):
+            tokens = words(items.records[item].text) if 0 < length < n else []
+            if tokens and (word_count(tokens) < 2 or sum(map(len, tokens)) < TINY):
+                self._tiny.append(item)
+                continue
+            if tokens and word_count(tokens) < SHORT:
+                self._short[item] = tokens
+            by_length[min(length, n)].append(item)
+        self._whole = Exact(items, self._tiny)
+        self._indexes = [
+            GramIndex(items.array, length, by_length[length])
+            for length in range(1, n + 1)
+            if by_length[length]
+        ]
 
-    hits = exact.find(material, only=short)
-    for shared, texts in groups.items():
+    def feed(self, chunk: Chunk) -> list[Hit]:
+        hits = self._whole.feed(chunk)
+        for index in self._indexes:
+            groups: dict[frozenset[int], list[int]] = defaultdict(list)
+            for shared in index.shared(chunk.array):
+                groups[shared.grams].append(shared.text)
+            for grams, texts in groups.items():
+                hits += self._covered(index, grams, texts, chunk)
+        return hits
+
+    def _covered(
+        self, index: GramIndex, grams: frozenset[int], texts: Sequence[int], chunk: Chunk
+    ) -> Iterable[Hit]:
         starts: dict[int, list[int]] = defaultdict(list)
-        for gram in shared:
-            for item, start in postings[gram]:
+        for gram in grams:
+            for item, start in index.places_of(gram):
                 starts[item].append(start)
-        train = material.owners_of(texts)
+        everywhere = chunk.owners_of(texts)
         for item, begun in starts.items():
-            score = covered(begun, n) / len(material.item_texts[item].tokens)
-            if score > threshold:
-                hits.append(Hit(item, train, score))
-    return hits
+            score = covered(begun, index.n) / self._lengths[item]
+            train = everywhere
+            if item in self._short:
+                train = chunk.owners_of(
+                    [text for text in texts if stands_alone(self._short[item], joined(chunk.texts[text]))]
+                )
+            if score > self._threshold and train:
+                yield Hit(item, train, score)
+
+    def notes(self) -> list[str]:
+        return [
+            f"not checked by {self._n}-grams: {len(items)} item(s) of {what}"
+            for items, what in (
+                (
+                    self._short,
+                    f"fewer than {SHORT} words, but where they stand alone between punctuation marks",
+                ),
+                (self._tiny, "one word or a few letters, but where they are a whole turn"),
+            )
+            if items
+        ]

@@ -1,6 +1,6 @@
 """What is compared with the training data, and what a comparison found."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -25,6 +25,8 @@ class EvalItem(Record):
     """Names of the tools on offer."""
     schemas: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Parameter names by tool."""
+    json_schemas: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    """JSON schema of the arguments by tool, where they are known whole."""
     gold_calls: str = ""
     """The reference calls as `canonical_calls` writes them; empty where there are none."""
 
@@ -59,7 +61,7 @@ class Match(Record):
     span_text: str = ""
     """That run as it stands in the training text."""
     detail: str = ""
-    """What agreed, for methods that do not compare text."""
+    """What agreed, for methods that do not compare tokens."""
 
 
 class BenchmarkRow(Record):

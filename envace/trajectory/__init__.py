@@ -1,9 +1,10 @@
 """Records and their files: the contract between all stages."""
 
 from envace.trajectory.jsonl import (
+    Line,
     Quarantined,
     iter_records,
-    read_tolerant,
+    iter_tolerant,
     read_trajectories,
     write_records,
 )
@@ -23,6 +24,7 @@ from envace.trajectory.records import (
 __all__ = [
     "SCHEMA_VERSION",
     "ChecklistItem",
+    "Line",
     "Lineage",
     "Message",
     "Outcome",
@@ -33,7 +35,7 @@ __all__ = [
     "Trajectory",
     "compact",
     "iter_records",
-    "read_tolerant",
+    "iter_tolerant",
     "read_trajectories",
     "write_records",
 ]

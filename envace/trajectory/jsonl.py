@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -32,13 +32,21 @@ class Quarantined(Record):
 
 
 @dataclass(frozen=True)
-class ReadResult:
-    """What a tolerant read found."""
+class Line:
+    """A trajectory and where it stands."""
 
-    trajectories: list[Trajectory]
-    """Records that parsed."""
-    quarantined: list[Quarantined]
-    """Records that did not."""
+    file: str
+    """File it was read from."""
+    number: int
+    """Line number from 1."""
+    text: str
+    """The line as it is."""
+    trajectory: Trajectory
+    """What it says."""
+
+    def refused(self, rule: str, reason: str) -> Quarantined:
+        """The line set aside, whole."""
+        return Quarantined(file=self.file, line=self.number, rule=rule, reason=reason, record=self.text)
 
 
 def describe(error: Exception) -> str:
@@ -81,19 +89,18 @@ def read_trajectories(path: Path | str) -> list[Trajectory]:
     return list(iter_records(path, Trajectory))
 
 
-def read_tolerant(path: Path | str) -> ReadResult:
-    """Read a trajectory file; bad lines go to quarantine instead of raising."""
-    good: list[Trajectory] = []
-    bad: list[Quarantined] = []
-    for number, text in numbered_lines(path):
-        try:
-            good.append(Trajectory.model_validate_json(text))
-        except ValidationError as error:
-            rule = "json" if not _is_json(text) else "schema"
-            bad.append(
-                Quarantined(file=str(path), line=number, rule=rule, reason=describe(error), record=text)
-            )
-    return ReadResult(good, bad)
+def iter_tolerant(path: Path | str) -> Iterator[Line | Quarantined]:
+    """Stream a trajectory file; bad lines come as quarantine records instead of raising."""
+    return (parse_line(str(path), number, text) for number, text in numbered_lines(path))
+
+
+def parse_line(file: str, number: int, text: str) -> Line | Quarantined:
+    """A line of a trajectory file, or why it is no trajectory."""
+    try:
+        return Line(file, number, text, Trajectory.model_validate_json(text))
+    except ValidationError as error:
+        rule = "schema" if _is_json(text) else "json"
+        return Quarantined(file=file, line=number, rule=rule, reason=describe(error), record=text)
 
 
 def _is_json(text: str) -> bool:
@@ -104,23 +111,23 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _line(fields: dict[str, Any]) -> str:
-    """One JSON line; half an emoji (a lone surrogate) has no UTF-8 form and becomes U+FFFD."""
-    return re.sub("[\ud800-\udfff]", "\ufffd", compact(fields))
-
-
-def write_records(path: Path | str, records: Iterable[BaseModel]) -> int:
-    """Write records as JSON lines, atomically; returns how many.
+def record_line(record: BaseModel) -> str:
+    """A record as one JSON line; half an emoji (a lone surrogate) has no UTF-8 form and becomes U+FFFD.
 
     Fields at their default are left out (but for the schema version): the file stays
     readable and half the length.
     """
+    fields = record.model_dump(mode="json", exclude_defaults=True)
+    if isinstance(record, Trajectory):
+        fields = {"schema_version": record.schema_version} | fields
+    return re.sub("[\ud800-\udfff]", "\ufffd", compact(fields)) + "\n"
+
+
+def write_records(path: Path | str, records: Iterable[BaseModel]) -> int:
+    """Write records as JSON lines, atomically; returns how many."""
     count = 0
     with atomic_text(path) as handle:
         for record in records:
-            fields = record.model_dump(mode="json", exclude_defaults=True)
-            if isinstance(record, Trajectory):
-                fields = {"schema_version": record.schema_version} | fields
-            handle.write(_line(fields) + "\n")
+            handle.write(record_line(record))
             count += 1
     return count

@@ -1,25 +1,20 @@
 """Nothing is lost in the funnel: counts add up, reasons are kept, files are whole."""
 
 import json
+import subprocess
+import sys
 
 import pytest
+from filter_samples import run, talk
 from hypothesis import given
 from hypothesis import strategies as st
 
 from envace.errors import EnvaceError
-from envace.filters import FILTERS, filter_files, make_rules, run_funnel
+from envace.filters import DEFAULT, FILTERS, filter_files, make_rules, parse_rules
 from envace.filters.duplicates import content_hash
+from envace.filters.plot import funnel_plot
 from envace.trajectory import Message, ToolCall, Trajectory, read_trajectories, write_records
 from envace.trajectory.jsonl import Quarantined, iter_records
-
-
-def talk(text: str, answer: str = "ok", id_: str = "t") -> Trajectory:
-    return Trajectory(
-        id=id_,
-        source="world",
-        messages=(Message(role="user", content=text), Message(role="assistant", content=answer)),
-    )
-
 
 messages = st.builds(
     Message,
@@ -34,30 +29,31 @@ trajectories = st.builds(
 
 @given(st.lists(trajectories, max_size=12))
 def test_what_comes_in_is_kept_or_quarantined(batch) -> None:
-    result = run_funnel(batch, make_rules())
-    assert result.read == len(batch) == len(result.kept) + len(result.quarantined)
+    kept, quarantined, result = run(batch, make_rules())
+    assert result.read == len(batch) == len(kept) + len(quarantined)
+    assert (result.kept, result.quarantined) == (len(kept), len(quarantined))
     entering = len(batch)
     for count in result.rules.values():
         assert count.entered == entering
         assert len(count.examples) == min(3, count.refused)
         entering -= count.refused
-    assert entering == len(result.kept)
-    restored = [Trajectory.model_validate_json(record.record) for record in result.quarantined]
-    assert sorted(t.model_dump_json() for t in [*result.kept, *restored]) == sorted(
+    assert entering == len(kept)
+    restored = [Trajectory.model_validate_json(record.record) for record in quarantined]
+    assert sorted(t.model_dump_json() for t in [*kept, *restored]) == sorted(
         t.model_dump_json() for t in batch
     )
 
 
 @given(st.lists(trajectories, max_size=12))
 def test_what_was_kept_passes_again(batch) -> None:
-    kept = run_funnel(batch, make_rules()).kept
-    assert run_funnel(kept, make_rules()).quarantined == []
+    kept, _, _ = run(batch, make_rules())
+    assert run(kept, make_rules())[1] == []
 
 
 def test_only_the_first_of_identical_conversations_is_kept() -> None:
-    result = run_funnel([talk("a", id_="1"), talk("b", id_="2"), talk("a ", id_="3")], make_rules())
-    assert [trajectory.id for trajectory in result.kept] == ["1", "2"]
-    assert result.quarantined[0].reason == "same content as 1"
+    kept, quarantined, _ = run([talk("a", id_="1"), talk("b", id_="2"), talk("a ", id_="3")], make_rules())
+    assert [trajectory.id for trajectory in kept] == ["1", "2"]
+    assert quarantined[0].reason == "same content as 1"
 
 
 def test_the_content_hash_sees_arguments_but_not_their_order() -> None:
@@ -122,3 +118,54 @@ def test_too_high_a_loss_fails_in_one_line_and_leaves_the_old_output(tmp_path) -
     assert len(list(iter_records(quarantine, Quarantined))) == 1
     filter_files([source], out, quarantine, make_rules(), max_loss=0.5)
     assert len(read_trajectories(out)) == 1
+
+
+def test_lines_that_are_kept_stay_as_they_are(tmp_path) -> None:
+    line = '{"source": "log",  "id": "a", "messages": [{"content": "h\\u00e9", "role": "user"}, '
+    line += '{"role": "assistant", "content": "ok"}]}'
+    source, out = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
+    source.write_text(f"{line}\n", encoding="utf-8")
+    filter_files([source], out, tmp_path / "bad.jsonl", make_rules())
+    assert out.read_text(encoding="utf-8") == f"{line}\n"
+
+
+def test_the_default_rules_need_no_knowledge_of_the_data() -> None:
+    assert set(DEFAULT) < set(FILTERS)
+    assert list(make_rules()) == [name for name in FILTERS if name in DEFAULT]
+
+
+def test_rules_are_written_on_a_command_line() -> None:
+    assert parse_rules("roles, language: {allowed: [de, en]}") == {
+        "roles": None,
+        "language": {"allowed": ["de", "en"]},
+    }
+    assert parse_rules("") == {}
+    for wrong in ("length: 3", "length: {", "- length"):
+        with pytest.raises(EnvaceError, match=r"cannot be read \(write NAME, NAME: \{OPTION: VALUE\}"):
+            parse_rules(wrong)
+
+
+def test_the_funnel_is_drawn_alike_for_equal_counts(tmp_path) -> None:
+    batch = [talk("a"), talk("b", answer=""), talk("b", answer="")]
+    _, _, result = run(batch, make_rules())
+    for name in ("one.svg", "two.svg"):
+        funnel_plot(result, tmp_path / name)
+    drawn = (tmp_path / "one.svg").read_text(encoding="utf-8")
+    assert drawn == (tmp_path / "two.svg").read_text(encoding="utf-8")
+    assert "1  (−2)" in drawn and all(name in drawn for name in result.rules)
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_file(tmp_path) -> None:
+    lines = [talk(f"question {n}", id_=str(n)).model_dump_json() + "\n" for n in range(1000)]
+    peaks = []
+    for times in (20, 200):
+        (tmp_path / "in.jsonl").write_text("".join(lines) * times, encoding="utf-8")
+        script = (
+            "import resource, pathlib; from envace.filters import *; "
+            "filter_files([pathlib.Path('in.jsonl')], pathlib.Path('out.jsonl'), pathlib.Path('bad.jsonl'), "
+            "make_rules()); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+        )
+        done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
+        peaks.append(float(done.stdout))
+    assert peaks[1] < peaks[0] + 10  # MB

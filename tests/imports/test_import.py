@@ -10,7 +10,7 @@ from envace.filters import filter_files, make_rules
 from envace.imports import import_files
 from envace.imports.openai_messages import convert
 from envace.leakage import EvalItem, LeakageFiles, check_files
-from envace.trajectory import Quarantined, ToolCall, iter_records, read_trajectories, write_records
+from envace.trajectory import Quarantined, ToolCall, iter_records, read_trajectories
 
 
 def test_a_record_becomes_a_trajectory() -> None:
@@ -119,9 +119,7 @@ def test_the_published_checklist_sample_goes_through_import_filter_and_leakage(t
 
     assert filter_files([raw], kept, tmp_path / "refused.jsonl", make_rules(), max_loss=0.0).read == 1
 
-    items = tmp_path / "items.jsonl"
     leak = trajectory.messages[4].content.upper()
-    write_records(items, [EvalItem(benchmark="planted", id="1", text=leak)])
     files = LeakageFiles(tmp_path / "clean", tmp_path / "leaks", tmp_path / "matches", tmp_path / "metrics")
-    result = check_files(kept, [items], files, "remove")
-    assert (result.clean, result.leaking, result.table[0].contaminated) == ([], 1, True)
+    result = check_files(kept, [EvalItem(benchmark="planted", id="1", text=leak)], files, "remove")
+    assert (result.clean, result.leaking, result.table[0].contaminated) == (0, 1, True)

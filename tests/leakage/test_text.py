@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from envace.leakage.text import tokenize
+from envace.leakage.text import tokenize, word_count, words
+from envace.leakage.tokens import token_hashes
 
 
 @pytest.mark.parametrize(
@@ -48,3 +49,13 @@ def test_white_space_and_upper_case_do_not_count(source) -> None:
     spread = source.replace(" ", " \n\t ")
     assert tokenize(spread).tokens == tokenize(source).tokens
     assert tokenize(tokenize(source).source.casefold()).tokens == tokenize(source).tokens
+
+
+@given(st.text(max_size=60) | st.text(alphabet="aZ é_½ｶﾞ天气\u0301\u200b1.", max_size=20))
+def test_the_fast_way_gives_the_same_tokens(source) -> None:
+    assert words(source) == list(tokenize(source).tokens)
+    assert token_hashes(source) == [hash(token.encode()) for token in tokenize(source).tokens]
+
+
+def test_two_characters_are_about_a_word() -> None:
+    assert word_count(words("查询天气 in Lund")) == 4.0

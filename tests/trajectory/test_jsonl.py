@@ -10,6 +10,7 @@ from envace.errors import EnvaceError
 from envace.files import atomic_folder, atomic_text, write_json
 from envace.trajectory import (
     ChecklistItem,
+    Line,
     Lineage,
     Message,
     Outcome,
@@ -17,7 +18,7 @@ from envace.trajectory import (
     ToolCall,
     Trajectory,
     iter_records,
-    read_tolerant,
+    iter_tolerant,
     read_trajectories,
     write_records,
 )
@@ -115,9 +116,9 @@ def test_a_bad_line_is_named_by_line_or_set_aside_whole(tmp_path, line, rule, re
     assert reason in str(caught.value)
     assert "\n" not in str(caught.value)
 
-    result = read_tolerant(path)
-    assert len(result.trajectories) == 2
-    (bad,) = result.quarantined
+    first, bad, last = iter_tolerant(path)
+    assert isinstance(first, Line) and isinstance(last, Line) and not isinstance(bad, Line)
+    assert (first.number, last.number, first.trajectory, last.text) == (1, 4, simple(), good)
     assert (bad.file, bad.line, bad.rule, bad.record) == (str(path), 3, rule, line)
     assert reason in bad.reason
 
