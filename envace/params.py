@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from envace.errors import EnvaceError
 from envace.rl.settings import UpdateSettings
@@ -99,6 +99,19 @@ class ScaleParams(Section):
     """Shard weights, gradients and optimizer over the ranks (FSDP2); otherwise each rank has all."""
     launch: str | None
     """Accelerate configuration under which `warmup` and `train` start; null for one process."""
+    engine: Literal["hf", "vllm"]
+    """What samples in training: the policy itself, or a copy of it in vLLM on every rank."""
+    engine_options: dict[str, Any]
+    """Options of that engine in `envace.engines`."""
+
+    @model_validator(mode="after")
+    def _sampled_whole(self) -> "ScaleParams":
+        if self.shard and self.engine == "hf":
+            raise ValueError(
+                "a sharded policy cannot sample by itself, because each of its forward passes needs all "
+                "ranks: set engine to vllm"
+            )
+        return self
 
 
 class ChatParams(Section):

@@ -18,6 +18,7 @@ from envace.worlds import WORLDS
 if TYPE_CHECKING:
     from envace.chat import Template, TokenStream
     from envace.rl.checkpoint import Checkpoint
+    from envace.rl.distributed import Ranks
     from envace.rl.settings import EnvironmentUpdate
     from envace.rl.train import Report
 
@@ -28,12 +29,23 @@ ONE_IN = 5
 """Share of the warm-up data kept as anchor: one trajectory in so many."""
 
 
+def trainable(params: Params, source: Path, ranks: "Ranks") -> Any:
+    """The policy of a folder, ready to be trained: with its adapters, and this rank's shard of it."""
+    from envace.models.adapt import prepare
+    from envace.models.build import load
+    from envace.rl.distributed import shard
+
+    model = prepare(load(source, params.scale.device, params.scale.dtype), params.scale, params.seed)
+    return shard(model, bfloat16=True) if params.scale.shard and ranks.count > 1 else model
+
+
 def train_policy(
     params: Params,
     source: Path,
     name: str,
     report: "Report" = lambda row: None,
     seconds: "Counter[str] | None" = None,
+    ranks: "Ranks | None" = None,
 ) -> tuple[Any, list[dict[str, float]], "Checkpoint"]:
     """Train the policy of a folder as `params.train` says.
 
@@ -43,44 +55,48 @@ def train_policy(
         name: Of the resume point.
         report: Follows the run.
         seconds: Gets the seconds of each phase.
+        ranks: All processes; None is one.
 
     Returns:
-        Policy, log, and the resume point, to discard once the outputs are in place.
+        Policy (sharded if `params.scale` says so), log, and this rank's resume point, to discard once
+        the outputs are in place.
     """
     from envace.chat import load_template, make_layout
+    from envace.engines import engine
     from envace.engines.hf import HFEngine
-    from envace.models.adapt import prepare
     from envace.models.build import load
     from envace.rewards import make_reward
     from envace.rl.answers import make_answerer
     from envace.rl.checkpoint import Checkpoint
+    from envace.rl.distributed import ALONE
     from envace.rl.train import train
 
-    settings = params.train
-    frozen = partial(load, source, params.scale.device, params.scale.dtype)
-    model, template = frozen(), load_template(source)
-    prepare(model, params.scale, params.seed)
-    engine = HFEngine(model, template.vocabulary)
+    settings, scale, ranks = params.train, params.scale, ranks or ALONE
+    model, template = trainable(params, source, ranks), load_template(source)
+    frozen = partial(load, source, scale.device, scale.dtype)
+    sampler = engine(scale.engine, model, template.vocabulary, **scale.engine_options)
     layout = make_layout(params.chat.layout, params.chat.sections)
     checkpoint = Checkpoint(
-        name, settings.model_dump(), params.chat.model_dump(), params.seed, params.threads, source, SPLIT
-    )
+        name, settings.model_dump(), params.chat.model_dump(), params.seed, params.threads,
+        [ranks.rank, ranks.count], source, SPLIT,
+    )  # fmt: skip
     log = train(
         model,
-        engine,
+        sampler,
         template,
         logged_streams(params, template) if settings.observe_steps else [],
         settings,
         params.seed,
         checkpoint,
         answerer=make_answerer(
-            settings, engine, template, lambda: HFEngine(frozen(), template.vocabulary), layout
+            settings, sampler, template, lambda: HFEngine(frozen(), template.vocabulary), layout
         ),
         reward=make_reward(settings.reward),
         layout=layout,
         reference=frozen() if settings.update.kl > 0 else None,
         report=report,
         seconds=seconds,
+        ranks=ranks,
     )
     return model, log, checkpoint
 

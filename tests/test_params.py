@@ -111,6 +111,7 @@ def test_a_wrong_override_is_one_line_that_names_it(override: str, named: str) -
         ("  source: scratch", "  source: hub", "model.name"),
         ("  lora: null", "  lora: {rank: 0, alpha: 8, targets: [q_proj]}", "scale.lora.rank"),
         ("  device: cpu", "  device: tpu", "scale.device"),
+        ("  shard: false", "  shard: true", "set engine to vllm"),
         ("seed: 1", "", "seed"),
     ],
 )

@@ -4,7 +4,7 @@ import os
 import random
 import tempfile
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -30,13 +30,21 @@ class VllmEngine:
     silently. Prefix caching keeps states across turns, so `Sampling.continued` is not needed.
     """
 
-    def __init__(self, model: Any, vocabulary: int, tolerance: float | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        model: Any,
+        vocabulary: int,
+        tolerance: float | None = None,
+        dtype: Literal["float32", "bfloat16"] | None = None,
+        **options: Any,
+    ) -> None:
         """Export the model and start vLLM.
 
         Args:
             model: A transformers causal LM of an architecture that vLLM knows.
             vocabulary: Number of real token ids; ids above are never sampled.
-            tolerance: Largest canary gap in nats; `TOLERANCE` of the model's precision if None.
+            tolerance: Largest canary gap in nats; `TOLERANCE` of the copy's precision if None.
+            dtype: What the copy is held in; the model's own type if None.
             options: Passed to `vllm.LLM`, such as `gpu_memory_utilization` or `max_model_len`.
 
         Raises:
@@ -54,22 +62,30 @@ class VllmEngine:
         if not torch.cuda.is_available():
             # vLLM rewinds a request's random stream after each part of a prompt; CPU generators cannot.
             options = {"enable_chunked_prefill": False} | options
+        of_several = "WORLD_SIZE" in os.environ
+        if of_several:
+            # vLLM joins the ranks' process group, in which this copy is complete by itself.
+            options = {"distributed_executor_backend": "external_launcher"} | options
         self.vocabulary = vocabulary
         self.generated_tokens = 0
-        self.tolerance = TOLERANCE[model.dtype] if tolerance is None else tolerance
+        self.dtype: torch.dtype = getattr(torch, dtype) if dtype else model.dtype
+        self.tolerance = TOLERANCE[self.dtype] if tolerance is None else tolerance
         self._padded = range(vocabulary, model.config.vocab_size)
         self._folder = tempfile.TemporaryDirectory(prefix="envace-sampler-")
-        export_untied(model, self._folder.name)
+        export_untied(model, self._folder.name, self.dtype)
         self._llm = LLM(
             model=self._folder.name,
             skip_tokenizer_init=True,
-            dtype=str(model.dtype).removeprefix("torch."),
+            dtype=str(self.dtype).removeprefix("torch."),
             enable_prefix_caching=True,
             # The default would report log-probabilities before temperature, top-p and forbidden ids.
             logprobs_mode="processed_logprobs",
             seed=0,
             **options,
         )
+        if of_several and (finalizer := getattr(self._llm.llm_engine.engine_core, "_finalizer", None)):
+            # At its end vLLM would end that group, which the ranks still need to save what they trained.
+            finalizer.detach()
         self._check(model)
 
     def generate(
@@ -89,7 +105,7 @@ class VllmEngine:
         Raises:
             EnvaceError: the sampler still differs from the trainer by more than the tolerance.
         """
-        export_untied(model, self._folder.name)
+        export_untied(model, self._folder.name, self.dtype)
         self._llm.collective_rpc("reload_weights", kwargs={"weights_path": self._folder.name})
         self._llm.reset_prefix_cache()
         return self._check(model)

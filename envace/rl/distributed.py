@@ -1,8 +1,8 @@
-"""Several processes that train one policy: roll-outs are shared out, gradients are summed.
+"""Several processes that train one policy: roll-outs and passes are shared out, gradients are summed.
 
-Every rank rolls out whole groups, because a baseline is a group's own, and normalizes its loss by
-token counts of all ranks (`across` of `envace.rl.update.backward`). Gradients are therefore summed,
-never averaged: however unevenly rows fall on ranks, the step is that of one process with all rows.
+Every rank rolls out whole groups, because a baseline is a group's own; then all know all roll-outs
+and decide alike. A rank normalizes its part of the loss by token counts of all ranks, so gradients
+are summed, never averaged: however unevenly rows fall on ranks, the step is that of one process.
 Weights are either whole on every rank (`sum_gradients` adds up) or sharded (`shard`: FSDP2 adds up).
 """
 
@@ -48,6 +48,11 @@ class Ranks:
         """This rank's share of `items`, e.g. of a step's tasks; shares differ by one item at most."""
         return list(items[self.rank :: self.count])
 
+    def block(self, items: Sequence[T]) -> list[T]:
+        """This rank's share as one run of neighbors, e.g. of rows, whose neighbors share a prompt."""
+        start, stop = (len(items) * rank // self.count for rank in (self.rank, self.rank + 1))
+        return list(items[start:stop])
+
     def sum(self, tensor: torch.Tensor) -> torch.Tensor:
         """Sum over all ranks; every rank must call it, equally often, with equal shapes on its device."""
         if self.count == 1:
@@ -55,6 +60,23 @@ class Ranks:
         total = tensor.clone()
         dist.all_reduce(total)
         return total
+
+    def gather(self, item: T) -> list[T]:
+        """The items of all ranks in order, on every rank; all must call it. Items are pickled."""
+        if self.count == 1:
+            return [item]
+        items: list[Any] = [None] * self.count
+        dist.all_gather_object(items, item)
+        return items
+
+    def wait(self) -> None:
+        """Return once all ranks have come here."""
+        if self.count > 1:
+            dist.barrier()
+
+
+ALONE = Ranks()
+"""The only process."""
 
 
 @contextmanager
@@ -109,13 +131,15 @@ def shard(model: Any, bfloat16: bool = False) -> Any:
 
 
 def sum_gradients(model: Any, ranks: Ranks) -> None:
-    """Sum the gradients of a policy that is whole on every rank; a sharded one has done so itself."""
+    """Sum the gradients of a policy that is whole on every rank; a sharded one has done so itself.
+
+    Ranks that ran equally many passes have the same gradients, be they zero. One that no rank has
+    stays absent: an optimizer would take a zero for a reason to move by its momentum.
+    """
     if ranks.count == 1 or isinstance(model, FSDPModule):
         return
     for parameter in model.parameters():
-        if parameter.requires_grad:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
+        if parameter.grad is not None:
             dist.all_reduce(parameter.grad)
 
 
@@ -145,7 +169,10 @@ def agree(step: int, ranks: Ranks, device: torch.device | str) -> int:
 
 
 def full_state(model: Any) -> dict[str, Any]:
-    """Whole weights in main memory on the first rank, nothing on the others; all ranks must call it."""
-    return get_model_state_dict(
-        model, options=StateDictOptions(full_state_dict=True, cpu_offload=isinstance(model, FSDPModule))
-    )
+    """Whole weights to save; all ranks must call it.
+
+    Of shards, they are in main memory on the first rank, and the others get nothing.
+    """
+    sharded = isinstance(model, FSDPModule)
+    whole = StateDictOptions(full_state_dict=True, cpu_offload=True)
+    return get_model_state_dict(model, options=whole) if sharded else model.state_dict()

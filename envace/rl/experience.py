@@ -62,6 +62,16 @@ class Experience:
         return _mean(hits)
 
 
+def joined(parts: Sequence[Experience]) -> Experience:
+    """One step's roll-outs from several shares of its tasks."""
+    return Experience(
+        scored=[scored for part in parts for scored in part.scored],
+        rehearsals=[rehearsal for part in parts for rehearsal in part.rehearsals],
+        revealed=[transcript for part in parts for transcript in part.revealed],
+        real_calls=sum(part.real_calls for part in parts),
+    )
+
+
 def draw_tasks(chained: int, committing: int, rng: random.Random) -> list[Task]:
     """Training tasks of one step, spread evenly over the worlds.
 

@@ -83,9 +83,18 @@ def entropies(table: torch.Tensor) -> torch.Tensor:
     return -(table.exp() * table).sum(-1)
 
 
-def cross_entropy(logprobs: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Weighted mean negative log-likelihood, Σ w·(−log p) / Σ w; all shapes [tokens]."""
-    return -(logprobs * weights).sum() / weights.sum().clamp(min=1e-8)
+def cross_entropy(
+    logprobs: torch.Tensor, weights: torch.Tensor, total: torch.Tensor | None = None
+) -> torch.Tensor:
+    """Weighted mean negative log-likelihood, Σ w·(−log p) / Σ w.
+
+    Args:
+        logprobs: Log-probabilities, [tokens].
+        weights: Weight of each token, [tokens].
+        total: Σ w where these tokens are a part of all; the sum over the parts is then the mean.
+    """
+    total = weights.sum() if total is None else total
+    return -(logprobs * weights).sum() / total.clamp(min=1e-8)
 
 
 def policy_gradient(

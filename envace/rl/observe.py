@@ -18,9 +18,11 @@ from typing import Any
 import torch
 
 from envace.chat import TokenRole, TokenStream
-from envace.rl.batch import by_token_budget, collate
+from envace.rl.batch import collate
+from envace.rl.distributed import ALONE, Ranks, clip_gradients, sum_gradients
 from envace.rl.loss import cross_entropy, token_logprobs
 from envace.rl.optimizer import MuonAdamW
+from envace.rl.passes import NOTHING, even_passes
 
 LIMIT = 3000
 """Transcripts kept; the oldest leave first."""
@@ -43,7 +45,9 @@ class Transcript:
 class Observer:
     """The environment role's learner, with its own optimizer and replay."""
 
-    def __init__(self, model: Any, logged: Sequence[TokenStream], rate: float, rows: int) -> None:
+    def __init__(
+        self, model: Any, logged: Sequence[TokenStream], rate: float, rows: int, ranks: Ranks = ALONE
+    ) -> None:
         """Set up.
 
         Args:
@@ -51,10 +55,12 @@ class Observer:
             logged: Warm-up streams to anchor on; may be empty.
             rate: Learning rate of Muon for the matrices; AdamW gets a fifth for the rest.
             rows: Streams of one batch; half of them logged, all where nothing was revealed.
+            ranks: All processes; each takes its share of a batch, which all draw alike.
         """
         self.model = model
         self.logged = logged
         self.rows = rows
+        self.ranks = ranks
         self.optimizer = MuonAdamW(model, matrices=rate, rest=rate / 5)
         self.replay: list[Transcript] = []
         self.trained_tokens = 0
@@ -82,17 +88,19 @@ class Observer:
         if total == 0:
             return 0.0
         self.trained_tokens += total
-        loss_sum = 0.0
-        for chosen in by_token_budget([len(stream) for stream in streams], token_budget):
-            batch = collate([streams[index] for index in chosen], self.model.device)
+        loss_sum, device = 0.0, self.model.device
+        own = self.ranks.own(streams)
+        for chosen in even_passes([len(stream) for stream in own], token_budget, self.ranks.sum, device):
+            batch = collate([own[index] for index in chosen] or [NOTHING], device)
             selected = batch.roles[:, 1:] != context
             logprobs, _ = token_logprobs(self.model, batch, selected)
             loss = cross_entropy(logprobs, torch.ones_like(logprobs)) * (logprobs.numel() / total)
             loss.backward()
             loss_sum += loss.item()
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        sum_gradients(self.model, self.ranks)
+        clip_gradients(self.model)
         self.optimizer.step(factor)
-        return loss_sum
+        return float(self.ranks.sum(torch.tensor(loss_sum, dtype=torch.float64, device=device)))
 
     def state_dict(self) -> dict[str, Any]:
         """Optimizer and replay."""

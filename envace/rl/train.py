@@ -4,31 +4,31 @@ import random
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import torch
 
 from envace.chat import Template, TokenStream
 from envace.chat.prompted import PromptedLayout
-from envace.engines import Engine
+from envace.engines import TrainableEngine
 from envace.errors import EnvaceError
 from envace.params import TrainParams
 from envace.progress import track
 from envace.rewards import Reward
 from envace.rl.checkpoint import Checkpoint, Stateful
-from envace.rl.experience import Answerer, collect, draw_tasks
+from envace.rl.distributed import ALONE, Ranks, agree, clip_gradients, sum_gradients
+from envace.rl.experience import Answerer, collect, draw_tasks, joined
 from envace.rl.measures import measures
 from envace.rl.observe import Observer
 from envace.rl.optimizer import warmup_then_linear
-from envace.rl.rows import ROLES, policy_rows
+from envace.rl.rows import ROLES, PolicyRow, policy_rows
 from envace.rl.steps import optimize
 from envace.rl.update import backward
 
 RISE = 5
 """Steps of linear learning-rate rise."""
 SEEDS_A_STEP = 100
-"""Sampling seeds set apart for one step, so that no two steps draw the same numbers."""
+"""Sampling seeds set apart for one step of one rank, so that no two draw the same numbers."""
 MOST_CUT = 0.95
 """Share of roll-outs cut by a limit above which training stops: their rewards say nothing."""
 Report = Callable[[Mapping[str, float]], None]
@@ -37,7 +37,7 @@ Report = Callable[[Mapping[str, float]], None]
 
 def train(
     model: Any,
-    engine: Engine,
+    engine: TrainableEngine,
     template: Template,
     logged: Sequence[TokenStream],
     params: TrainParams,
@@ -50,12 +50,13 @@ def train(
     reference: Any = None,
     report: Report = lambda row: None,
     seconds: Counter[str] | None = None,
+    ranks: Ranks = ALONE,
 ) -> list[dict[str, float]]:
     """Train in place, resuming where `checkpoint` left off; returns one log row a step.
 
     Args:
-        model: Policy to train; `engine` must sample from the same object.
-        engine: The policy as a source of tokens.
+        model: Policy to train, whole or this rank's shard.
+        engine: The policy as a source of tokens; takes over its weights before every step.
         template: Its chat template.
         logged: Streams of the warm-up data with true responses: the anchor of observation.
         params: Hyper-parameters.
@@ -67,6 +68,8 @@ def train(
         reference: Frozen model of the KL term.
         report: Follows the run.
         seconds: Gets the seconds of each phase; not part of the log, which repeats exactly.
+        ranks: All processes. Each rolls out its share of the tasks and runs its share of the passes;
+            what is decided and logged in between is decided on all roll-outs, by every rank alike.
 
     Raises:
         EnvaceError: Settings that contradict each other, or nearly all roll-outs were cut.
@@ -81,33 +84,37 @@ def train(
         raise EnvaceError("train.update.kl needs a reference model", "set it to 0, or pass one")
     never = [*template.forbidden_ids, *range(template.vocabulary, model.config.vocab_size)]
     optimizer = torch.optim.AdamW(model.parameters(), lr=params.rate, betas=(0.9, 0.95), weight_decay=0.0)
-    observer = Observer(model, logged, params.observe_rate, params.observe_rows)
+    observer = Observer(model, logged, params.observe_rate, params.observe_rows, ranks)
     parts: dict[str, Stateful] = {"policy": optimizer, "observer": observer}
     start, extra = checkpoint.load(model, parts)
+    agree(start, ranks, model.device)
     log: list[dict[str, float]] = extra.get("log", [])
     environment_only = sorted({template.response_end} - {template.call_end, *template.end_ids})
-    gradient = partial(
-        backward, model, settings=settings, never=never, environment_only=environment_only,
-        reference=reference,
-    )  # fmt: skip
     clock = seconds if seconds is not None else Counter()
 
+    def gradient(rows: Sequence[PolicyRow]) -> dict[str, float]:
+        own = ranks.block(rows)
+        return backward(model, own, settings, never, environment_only, reference, ranks.sum)
+
     def apply() -> float:
-        norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0))
+        sum_gradients(model, ranks)
+        norm = clip_gradients(model)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         return norm
 
     for row in log:
         report(row)
-    for step in track(range(params.steps), "training", start):
+    for step in track(range(params.steps), "training", start, ranks.first):
         rng, step_seed = random.Random(f"train/{seed}/{step}"), (seed * 1_000_000 + step) * SEEDS_A_STEP
         tasks = draw_tasks(params.chained_tasks, params.committing_tasks, rng)
         begun = time.monotonic()
-        experience = collect(
-            engine, template, tasks, params.group, params.branches, params.max_new_tokens, step_seed,
-            answerer, reward, layout,
+        engine.sync(model)
+        own = collect(
+            engine, template, ranks.own(tasks), params.group, params.branches, params.max_new_tokens,
+            step_seed * ranks.count + ranks.rank * SEEDS_A_STEP, answerer, reward, layout,
         )  # fmt: skip
+        experience = joined(ranks.gather(own))
         row = {"step": step + 1, **measures(experience, environment_only)}
         _refuse_cut(row, len(experience.scored))
         factor = warmup_then_linear(step, params.steps, warmup=RISE, hold=0.4, floor=0.03)

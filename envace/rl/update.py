@@ -14,8 +14,7 @@ from typing import Any
 import torch
 
 from envace.errors import EnvaceError
-from envace.rl.aggregate import Across, alone, most, token_weights
-from envace.rl.batch import by_token_budget
+from envace.rl.aggregate import Across, alone, token_weights
 from envace.rl.loss import (
     clipped,
     entropies,
@@ -26,6 +25,7 @@ from envace.rl.loss import (
     unlikelihood,
 )
 from envace.rl.pack import PADDING, pack
+from envace.rl.passes import even_passes
 from envace.rl.rows import ACT, ROLES, PolicyRow
 from envace.rl.settings import UpdateSettings
 from envace.rl.targets import Targets, gather
@@ -78,10 +78,9 @@ def backward(
     }
     streams = [row.row.stream for row in rows]
     packs = pack(streams, model.config._attn_implementation, settings.token_budget)
-    passes = list(by_token_budget([len(packed.ids) for packed in packs], settings.token_budget))
-    passes += [[] for _ in range(most(len(passes), across, model.device) - len(passes))]
     sums = torch.zeros(len(ROLES), len(SUMS), device=model.device)
-    for chosen in passes:
+    packed_lengths = [len(packed.ids) for packed in packs]
+    for chosen in even_passes(packed_lengths, settings.token_budget, across, model.device):
         own_packs = [packs[at] for at in chosen] or [PADDING]
         targets = gather(own_packs, rows, weights, model.device, settings.bfloat16)
         sums += _one_pass(model, targets, tokens, settings, never, environment_only, reference)

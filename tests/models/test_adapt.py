@@ -21,6 +21,8 @@ def scale(lora: LoraParams | None = None, checkpointing: bool = False) -> ScaleP
         lora=lora,
         shard=False,
         launch=None,
+        engine="hf",
+        engine_options={},
     )
 
 

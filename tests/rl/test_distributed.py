@@ -1,7 +1,6 @@
 """Two ranks on the CPU: their gradient is one process's, and a rank that fails takes the other along."""
 
 import os
-import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ import pytest
 import torch
 import torch.multiprocessing as mp
 from torch.distributed.tensor import DTensor
+from two_ranks import free_port, world
 
 from envace.chat import TokenStream
 from envace.errors import EnvaceError
@@ -39,6 +39,8 @@ LORA = ScaleParams(
     lora=LoraParams(rank=4, alpha=8, targets=("q_proj", "down_proj")),
     shard=True,
     launch=None,
+    engine="vllm",
+    engine_options={},
 )
 
 
@@ -75,18 +77,6 @@ def resumed(policy: Path, out: Path, ranks: Ranks) -> tuple[dict[str, Any], dict
                 assert agree(checkpoint.load(model, {"policy": optimizer})[0], ranks, model.device) == 1
         states.append({name: whole(tensor) for name, tensor in model.state_dict().items()})
     return states[0], states[1]
-
-
-def world(rank: int, port: int) -> dict[str, str]:
-    """What the launcher tells one of two processes."""
-    address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    return {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"} | address
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
@@ -229,11 +219,20 @@ def test_shares_are_disjoint_complete_and_even() -> None:
     assert [len(share) for share in shares] == [4, 4, 3]
 
 
+def test_blocks_are_neighbors_in_order_and_even() -> None:
+    blocks = [Ranks(rank, 3).block(range(11)) for rank in range(3)]
+    assert [item for block in blocks for item in block] == list(range(11))
+    assert sorted(len(block) for block in blocks) == [3, 4, 4]
+    assert [Ranks(rank, 3).block("ab") for rank in range(3)] == [[], ["a"], ["b"]]
+
+
 def test_alone_nothing_changes_and_errors_pass_through(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("WORLD_SIZE", raising=False)
     with pytest.raises(EnvaceError), together("cpu") as ranks:
         assert ranks == Ranks() and ranks.first
         assert ranks.sum(torch.tensor([2.0])).tolist() == [2.0]
+        assert ranks.gather("mine") == ["mine"]
+        ranks.wait()
         raise EnvaceError("mine")
 
 

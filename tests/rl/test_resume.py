@@ -1,20 +1,20 @@
 """A killed run resumes as if it had never stopped, and never resumes another run."""
 
+import copy
 import dataclasses
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from experts import with_experts
 
 from envace.chat import TokenStream
 from envace.engines.hf import HFEngine
 from envace.params import load_params
-from envace.rewards.replay import revealed_streams, score
 from envace.rl import train as training
 from envace.rl.checkpoint import Checkpoint
 from envace.rl.experience import Experience, collect
-from envace.rl.observe import Transcript
 from envace.rl.optimizer import MuonAdamW
 from envace.rl.warmup import warm_up
 from envace.worlds.tasks import pose
@@ -73,37 +73,34 @@ def test_warm_up_resumes_to_the_same_bits(tiny: Any, writer: Any, monkeypatch: p
     assert same(again, straight)
 
 
+class CopyEngine(HFEngine):
+    """Samples from a copy of the policy, as it was when it was made or last synced."""
+
+    def __init__(self, model: Any, vocabulary: int) -> None:
+        super().__init__(copy.deepcopy(model), vocabulary)
+
+    def sync(self, model: Any) -> float:
+        self.model.load_state_dict(model.state_dict())
+        return 0.0
+
+
 def test_training_resumes_to_the_same_bits(tiny: Any, writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     params = PARAMS.train.model_copy(
         update={
             "steps": 4, "chained_tasks": 2, "committing_tasks": 1, "group": 2, "branches": 2,
-            "max_new_tokens": 24, "update": dataclasses.replace(PARAMS.train.update, environment="both"), "observe_steps": 2, "observe_rows": 4,
-            "checkpoint_every": 2,
+            "max_new_tokens": 24, "observe_steps": 2, "observe_rows": 4, "checkpoint_every": 2,
+            "update": dataclasses.replace(PARAMS.train.update, environment="both"),
         }
     )  # fmt: skip
 
-    def with_an_expert(*args: Any, **kwargs: Any) -> Experience:
-        """A random policy never succeeds: let the first roll-out of every task be right."""
-        found = collect(*args, **kwargs)
-        scored = [
-            score(writer.expert(item.episode.task, item.episode.notes)) if index % params.group == 0 else item
-            for index, item in enumerate(found.scored)
-        ]
-        told = [
-            Transcript(
-                item.episode.task.world,
-                revealed_streams(item.episode.task, item.verdict.steps, writer.template)[0],
-                True,
-            )
-            for item in scored[:: params.group]
-        ]
-        return dataclasses.replace(found, scored=scored, revealed=[*found.revealed, *told])
+    def collect_with_experts(*args: Any, **kwargs: Any) -> Experience:
+        return with_experts(collect(*args, **kwargs), writer, params.group)
 
-    monkeypatch.setattr(training, "collect", with_an_expert)
+    monkeypatch.setattr(training, "collect", collect_with_experts)
     logged = streams(writer, 3)
 
-    def run(model: Any, checkpoint: Checkpoint) -> list[dict[str, float]]:
-        engine = HFEngine(model, tiny.vocabulary)
+    def run(model: Any, checkpoint: Checkpoint, kind: type[HFEngine] = HFEngine) -> list[dict[str, float]]:
+        engine = kind(model, tiny.vocabulary)
         return training.train(model, engine, writer.template, logged, params, 1, checkpoint)
 
     straight = tiny.fresh()
@@ -119,6 +116,12 @@ def test_training_resumes_to_the_same_bits(tiny: Any, writer: Any, monkeypatch: 
     resumed = tiny.fresh()
     assert run(resumed, Checkpoint("killed", 1)) == log
     assert same(resumed, straight)
+
+    # A sampler with weights of its own is synced in every step, the first one behind a resume point too.
+    with monkeypatch.context() as patch, pytest.raises(Killed):
+        kill_after(patch, 2)
+        run(tiny.fresh(), Checkpoint("copied", 1), CopyEngine)
+    assert run(tiny.fresh(), Checkpoint("copied", 1), CopyEngine) == log
 
 
 def test_another_key_never_resumes(tiny: Any, tmp_path: Path) -> None:
