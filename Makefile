@@ -60,4 +60,4 @@ flow: $(INSTALLED) $(HARNESSED)
 
 clean:
 	rm -rf data/synthetic data/filtered data/quarantine data/clean data/items data/split
-	rm -rf models metrics plots quality evaluation reports controls compare .scratch
+	rm -rf models metrics plots quality evaluation reports controls compare variants .scratch

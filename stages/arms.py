@@ -1,7 +1,7 @@
 """What `train` and the comparisons with it share: training by parameters, and measuring a policy."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -126,8 +126,8 @@ def logged_streams(params: Params, template: "Template") -> "list[TokenStream]":
     return streams_of(params, template, islice(true, 0, None, ONE_IN))
 
 
-def measure(params: Params, model: Any, source: Path, name: str) -> dict[str, Any]:
-    """Real execution of the held-out tasks with each strategy, and agreement on held-out core calls."""
+def measure(params: Params, model: Any, source: Path, name: str, file: Path = TASKS) -> dict[str, Any]:
+    """Real execution of a file of tasks with each strategy, and agreement on their core calls."""
     from envace.benchmarks.worlds import run_worlds
     from envace.chat import load_template
     from envace.engines.hf import HFEngine
@@ -135,11 +135,11 @@ def measure(params: Params, model: Any, source: Path, name: str) -> dict[str, An
 
     template = load_template(source)
     engine = HFEngine(model, template.vocabulary)
-    tasks = list(iter_records(TASKS, Task))
+    tasks = list(iter_records(file, Task))
     result: dict[str, Any] = {}
     for strategy in STRATEGIES:
         found = run_worlds(
-            engine, template, tasks, strategy, params.evaluate.branches, params.seed, name, TASKS
+            engine, template, tasks, strategy, params.evaluate.branches, params.seed, name, file
         )
         result[strategy] = found.model_dump(mode="json")
     calls = list(held_out_calls(tasks, params.seed))
@@ -173,6 +173,18 @@ def row(result: dict[str, Any], baseline: dict[str, Any]) -> dict[str, float]:
         "courier_none": courier["none"],
         "courier_parallel": courier["parallel"],
     }
+
+
+def show(rows: Mapping[str, Mapping[str, float]]) -> None:
+    """Print the lines of `row` as a table."""
+    heads = ("success", "change (95 %)", "agreement", "courier", "rehearsed")
+    print("{:16} {:>8} {:>24} {:>10} {:>8} {:>10}".format("", *heads))
+    for name, r in rows.items():
+        change = f"{r['change']:+.3f} ({r['ci_low']:+.3f} to {r['ci_high']:+.3f})"
+        print(
+            f"{name:16} {r['success']:8.3f} {change:>24} {r['agreement']:10.4f} "
+            f"{r['courier_none']:8.3f} {r['courier_parallel']:10.3f}"
+        )
 
 
 def _by_task(result: dict[str, Any]) -> dict[str, int]:

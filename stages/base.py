@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import gc
 import logging
 import os
 import sys
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from envace.errors import EnvaceError
 from envace.files import write_json
+from envace.garbage import collect_seldom
 from envace.params import Params, load_params
 
 METRICS = Path("metrics")
@@ -19,9 +19,6 @@ TIMES = Path(".scratch/times")
 """Wall times: not metrics, because equal runs must have equal metrics."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Options of glibc's `mallopt`."""
-COLLECT_EVERY = 200_000
-"""Allocations between runs of the cycle collector. Records hold no cycles; at Python's default the
-collector walks all of them again and again while a file is read, ten times the cost of parsing."""
 
 
 def run(main: Callable[[Params], None]) -> None:
@@ -31,7 +28,7 @@ def run(main: Callable[[Params], None]) -> None:
         logging.getLogger(noisy).setLevel(logging.WARNING)
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    gc.set_threshold(COLLECT_EVERY, 50, 50)
+    collect_seldom()
     try:
         main(load_params())
     except EnvaceError as error:

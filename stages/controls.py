@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from envace.files import read_json, write_json
 from envace.params import Params
 from envace.trajectory import Trajectory, iter_records
-from stages.arms import STRATEGIES, alternative, measure, row, streams_of, train_policy
+from stages.arms import STRATEGIES, alternative, measure, row, show, streams_of, train_policy
 from stages.base import TIMES, run, use_torch
 
 if TYPE_CHECKING:
@@ -46,15 +46,7 @@ def main(params: Params) -> None:
         }
     rows = {name: row(results[name], results["warmup"]) for name in ("warmup", "trained", *ARMS)}
     write_json(OUT / "summary.json", rows)
-    print(
-        f"{'arm':12} {'success':>8} {'change (95 %)':>24} {'agreement':>10} {'courier':>8} {'rehearsed':>10}"
-    )
-    for name, r in rows.items():
-        change = f"{r['change']:+.3f} ({r['ci_low']:+.3f} to {r['ci_high']:+.3f})"
-        print(
-            f"{name:12} {r['success']:8.3f} {change:>24} {r['agreement']:10.3f} "
-            f"{r['courier_none']:8.3f} {r['courier_parallel']:10.3f}"
-        )
+    show(rows)
 
 
 def trained(params: Params, name: str) -> Any:

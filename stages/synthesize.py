@@ -1,4 +1,4 @@
-"""synthesize: trajectories from the executable worlds, and held-out tasks → data/synthetic."""
+"""synthesize: trajectories from the executable worlds, held-out tasks and dev tasks → data/synthetic."""
 
 from collections import Counter
 from pathlib import Path
@@ -9,6 +9,9 @@ from envace.synthesis.worlds import Mixture, held_out_tasks, synthesize
 from envace.trajectory import write_records
 from stages.base import METRICS, run
 
+DEV_SEED = 4000
+"""Dev tasks are drawn like the held-out ones that the report uses, with seeds this far from theirs."""
+
 
 def main(params: Params) -> None:
     """Write trajectories and evaluation tasks."""
@@ -17,16 +20,19 @@ def main(params: Params) -> None:
         p.demonstrations, p.drills, p.memories, p.commits, p.wrong_call_rate, p.noted_rate, p.format_only
     )
     trajectories = list(synthesize(mixture, params.seed))
-    tasks = held_out_tasks(p.held_out_per_template, p.held_out_commits, params.seed)
+    counts = p.held_out_per_template, p.held_out_commits
+    tasks, dev = (held_out_tasks(*counts, seed) for seed in (params.seed, params.seed + DEV_SEED))
     with atomic_folder(Path("data/synthetic")) as folder:
         write_records(folder / "trajectories.jsonl", trajectories)
         write_records(folder / "held_out.jsonl", tasks)
+        write_records(folder / "dev_tasks.jsonl", dev)
     kinds = Counter(f"{t.world}_{t.source}" for t in trajectories)
     write_json(
         METRICS / "synthesize.json",
         {
             "trajectories": len(trajectories),
             "held_out_tasks": len(tasks),
+            "dev_tasks": len(dev),
             "kinds": dict(sorted(kinds.items())),
         },
     )

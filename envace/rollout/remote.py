@@ -8,11 +8,11 @@ import json
 from collections.abc import Sequence
 
 from envace.chat import Template
-from envace.chat.prompted import PromptedLayout, Situation, environment_messages
+from envace.chat.prompted import PromptedLayout, environment_messages
 from envace.engines.openai import ChatClient
 from envace.rollout.episode import Cut
 from envace.rollout.open_episode import OpenEpisode
-from envace.rollout.responders import Recorded, Response
+from envace.rollout.responders import Recorded, Response, situation_of
 from envace.trajectory import compact
 
 
@@ -61,13 +61,7 @@ class RemoteSimulator:
 
     def _one(self, asked: tuple[OpenEpisode, int]) -> Response:
         episode, seed = asked
-        situation = Situation(
-            tools=episode.task.tools,
-            messages=episode.messages,
-            caller=self.template.raw(episode.turn_ids),
-            call=episode.call,
-            references=self.references.get(episode.task.id, ()),
-        )
+        situation = situation_of(episode, self.template, self.references)
         prompt = environment_messages(self.template, self.layout, situation)
         reply = self.client.chat(prompt, temperature=self.temperature, max_tokens=self.max_tokens, seed=seed)
         if reply.finish_reason == "length":

@@ -51,6 +51,17 @@ class Responder(Protocol):
         ...
 
 
+def situation_of(episode: OpenEpisode, template: Template, references: Recorded) -> Situation:
+    """What is known when an episode's call is to be answered."""
+    return Situation(
+        tools=episode.task.tools,
+        messages=episode.messages,
+        caller=template.raw(episode.turn_ids),
+        call=episode.call,
+        references=references.get(episode.task.id, ()),
+    )
+
+
 class WorldResponder:
     """Every episode has an executable world of its own."""
 
@@ -136,13 +147,7 @@ class SimulatorResponder:
     def _prompt(self, episode: OpenEpisode) -> list[int]:
         if self.layout is None:
             return episode.context
-        situation = Situation(
-            tools=episode.task.tools,
-            messages=episode.messages,
-            caller=self.template.raw(episode.turn_ids),
-            call=episode.call,
-            references=self.references.get(episode.task.id, ()),
-        )
+        situation = situation_of(episode, self.template, self.references)
         return environment_prompt(self.template, self.layout, situation)
 
     def _inline(self, episode: OpenEpisode, prompt: list[int], completion: Completion) -> Response:

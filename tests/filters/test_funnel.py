@@ -8,6 +8,7 @@ import pytest
 from filter_samples import run, talk
 from hypothesis import given
 from hypothesis import strategies as st
+from peak_memory import PEAK
 
 from envace.errors import EnvaceError
 from envace.filters import DEFAULT, FILTERS, filter_files, make_rules, parse_rules
@@ -161,11 +162,11 @@ def test_memory_does_not_grow_with_the_file(tmp_path) -> None:
     peaks = []
     for times in (20, 200):
         (tmp_path / "in.jsonl").write_text("".join(lines) * times, encoding="utf-8")
-        script = (
-            "import resource, pathlib; from envace.filters import *; "
+        script = PEAK + (
+            "import pathlib; from envace.filters import *; "
             "filter_files([pathlib.Path('in.jsonl')], pathlib.Path('out.jsonl'), pathlib.Path('bad.jsonl'), "
-            "make_rules()); print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
+            "make_rules()); print(peak())"
         )
         done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
-        peaks.append(float(done.stdout))
-    assert peaks[1] < peaks[0] + 10  # MB
+        peaks.append(int(done.stdout))
+    assert peaks[1] < peaks[0] + 10 * 1024  # KiB

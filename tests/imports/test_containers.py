@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from import_samples import chat, write_lines
+from peak_memory import PEAK
 from pyarrow import parquet
 
 from envace.imports import documents
@@ -87,13 +88,10 @@ def test_ids_met_before_are_known_and_others_are_not() -> None:
     assert all(seen.add(f"id-{n}") for n in range(2000))
 
 
-GROWTH = """
-import resource, sys
+GROWTH = f"""{PEAK}
+import sys
 from pathlib import Path
 from envace.imports import import_files
-
-def peak():  # KiB
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 small, large = map(Path, sys.argv[1:3])
 import_files("openai_messages", [small], small.with_name("out"), small.with_name("aside"))
