@@ -85,6 +85,8 @@ class CopyEngine(HFEngine):
 
 
 def test_training_resumes_to_the_same_bits(tiny: Any, writer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failure mode 11: a resumed run skips or repeats prompts."""
+    drawn: list[list[str]] = []
     params = PARAMS.train.model_copy(
         update={
             "steps": 4, "chained_tasks": 2, "committing_tasks": 1, "group": 2, "branches": 2,
@@ -94,6 +96,7 @@ def test_training_resumes_to_the_same_bits(tiny: Any, writer: Any, monkeypatch: 
     )  # fmt: skip
 
     def collect_with_experts(*args: Any, **kwargs: Any) -> Experience:
+        drawn.append([task.id for task in args[2]])
         return with_experts(collect(*args, **kwargs), writer, params.group)
 
     monkeypatch.setattr(training, "collect", collect_with_experts)
@@ -116,6 +119,7 @@ def test_training_resumes_to_the_same_bits(tiny: Any, writer: Any, monkeypatch: 
     resumed = tiny.fresh()
     assert run(resumed, Checkpoint("killed", 1)) == log
     assert same(resumed, straight)
+    assert drawn[4:] == drawn[:4], "two steps, the kill, and the other two"
 
     # A sampler with weights of its own is synced in every step, the first one behind a resume point too.
     with monkeypatch.context() as patch, pytest.raises(Killed):
