@@ -240,6 +240,8 @@ class TrainParams(Section):
     `both`, logged streams alone under `grpo` and `none`; 0 for none at all."""
     observe_rows: int = Field(ge=1)
     """Transcripts of one observation batch."""
+    observe_logged: float = Field(ge=0, le=1)
+    """Share of them that are logged trajectories of the warm-up; all are where nothing was revealed."""
     observe_rate: float = Field(gt=0)
     """Learning rate of observation: Muon for matrices, a fifth of it for the rest."""
     collusion_tolerance: float = Field(ge=0)

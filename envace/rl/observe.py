@@ -4,7 +4,7 @@ The verdict on a finished episode reveals the true responses to its committed ca
 are few, so they are kept and replayed, where they surprise most: a world is drawn in
 proportion to how often its responses were predicted wrongly, and within it a wrongly
 predicted transcript comes up ten times as often as another (prioritized replay, Schaul et
-al. 2016). Half of every batch are logged trajectories of the warm-up, both roles, as an
+al. 2016). A share of every batch are logged trajectories of the warm-up, both roles, as an
 anchor: learning new rules fast would otherwise undo what was learned before (PPO-ptx,
 Ouyang et al. 2022).
 """
@@ -46,7 +46,13 @@ class Observer:
     """The environment role's learner, with its own optimizer and replay."""
 
     def __init__(
-        self, model: Any, logged: Sequence[TokenStream], rate: float, rows: int, ranks: Ranks = ALONE
+        self,
+        model: Any,
+        logged: Sequence[TokenStream],
+        rate: float,
+        rows: int,
+        share: float = 0.5,
+        ranks: Ranks = ALONE,
     ) -> None:
         """Set up.
 
@@ -54,12 +60,14 @@ class Observer:
             model: Policy; trained in place.
             logged: Warm-up streams to anchor on; may be empty.
             rate: Learning rate of Muon for the matrices; AdamW gets a fifth for the rest.
-            rows: Streams of one batch; half of them logged, all where nothing was revealed.
+            rows: Streams of one batch.
+            share: How many of them are logged, in [0, 1]; all are where nothing was revealed.
             ranks: All processes; each takes its share of a batch, which all draw alike.
         """
         self.model = model
         self.logged = logged
         self.rows = rows
+        self.share = share
         self.ranks = ranks
         self.optimizer = MuonAdamW(model, matrices=rate, rest=rate / 5)
         self.replay: list[Transcript] = []
@@ -77,7 +85,7 @@ class Observer:
             factor: Learning-rate factor of this step.
             token_budget: Tokens of one micro-batch, padding included.
         """
-        wanted = self.rows // 2 if self.replay else self.rows
+        wanted = int(self.rows * self.share) if self.replay else self.rows
         anchors = rng.sample(self.logged, min(wanted, len(self.logged)))
         drawn: list[Transcript] = []
         if self.replay:

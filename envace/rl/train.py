@@ -84,7 +84,7 @@ def train(
         raise EnvaceError("train.update.kl needs a reference model", "set it to 0, or pass one")
     never = [*template.forbidden_ids, *range(template.vocabulary, model.config.vocab_size)]
     optimizer = torch.optim.AdamW(model.parameters(), lr=params.rate, betas=(0.9, 0.95), weight_decay=0.0)
-    observer = Observer(model, logged, params.observe_rate, params.observe_rows, ranks)
+    observer = Observer(model, logged, params.observe_rate, params.observe_rows, params.observe_logged, ranks)
     parts: dict[str, Stateful] = {"policy": optimizer, "observer": observer}
     start, extra = checkpoint.load(model, parts)
     agree(start, ranks, model.device)

@@ -22,6 +22,10 @@ def revealed(writer: Any, seed: int) -> TokenStream:
     return revealed_streams(task, score(writer.expert(task)).verdict.steps, writer.template)[0]
 
 
+def tokens(stream: TokenStream) -> int:
+    return len(stream) - stream.roles.count(int(TokenRole.CONTEXT))
+
+
 def env_loss(model: Any, stream: TokenStream) -> float:
     batch = collate([stream])
     with torch.no_grad():
@@ -62,6 +66,15 @@ def test_half_a_batch_anchors_both_roles_on_the_logs(tiny: Any, writer: Any) -> 
     # Nothing revealed yet: the two logged rows alone, act and environment tokens together.
     loss = observer.learn(random.Random(0), 0.0, 4000)
     assert loss == pytest.approx(float(-logprobs.mean()), rel=0.02)
+
+
+def test_logged_rows_take_their_share_of_a_batch(tiny: Any, writer: Any) -> None:
+    expert, stream = writer.expert(pose("store", "order", 1, "train")).stream(), revealed(writer, 0)
+    for share, logged in ((0.75, 3), (0.5, 2), (0.0, 0)):
+        observer = Observer(tiny.fresh(), [expert] * 4, rate=0.01, rows=4, share=share)
+        observer.add([Transcript("courier", stream, True)])
+        observer.learn(random.Random(0), 0.0, 4000)
+        assert observer.trained_tokens == logged * tokens(expert) + (4 - logged) * tokens(stream)
 
 
 def test_surprise_decides_the_share_of_a_world_and_of_a_transcript(writer: Any) -> None:

@@ -41,6 +41,7 @@ TRAIN = PARAMS.train.model_copy(
     update={
         "steps": 1, "chained_tasks": 3, "committing_tasks": 2, "group": 2, "branches": 2,
         "max_new_tokens": 24, "rate": 1e-3, "observe_steps": 2, "observe_rows": 5, "observe_rate": 0.01,
+        "observe_logged": 0.4,
         "update": UpdateSettings(
             environment="both", environment_weight=0.4, entropy=0.01, token_budget=500, minibatches=2,
             bfloat16=False,
