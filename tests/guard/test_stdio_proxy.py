@@ -123,6 +123,8 @@ def test_a_tool_without_annotations_is_rehearsed_and_so_is_one_that_is_not_liste
     models, calls = both.cost()
     assert both.guarded.call("note", text="plain") == both.direct.call("note", text="plain")
     assert both.cost() == (models + 2, calls + 1)
+    assert both.guarded.call("burn", text="all") == both.direct.call("burn", text="all")
+    assert both.cost() == (models + 4, calls + 1) and logged(both.folder)[-1]["tool"] == "burn"
 
 
 def test_a_server_that_dies_is_one_clear_error_and_no_hang(both: Both) -> None:
