@@ -52,6 +52,14 @@ def answer_of(elicited: Mapping[str, Any] | None) -> str:
     return "cancel" if action == "cancel" else "decline"
 
 
+def stopped(call: ToolCall, verdict: Verdict, said: str, mend: str) -> str:
+    """What a client reads of a call that did not pass."""
+    return (
+        f"The guard stopped {_shown(call)}: {said}, rule {verdict.rule}: {verdict.reason}. "
+        f"Nothing was executed. Mend: {mend}."
+    )
+
+
 def refusal(call: ToolCall, verdict: Verdict, answer: str, modern: bool) -> dict[str, Any]:
     """The result of a call that was stopped.
 
@@ -61,16 +69,17 @@ def refusal(call: ToolCall, verdict: Verdict, answer: str, modern: bool) -> dict
         answer: What became of a question, empty where none was due.
         modern: The revision wants a `resultType`.
     """
-    mends = {
-        "": "change the call, or look closer at the state first",
-        "unasked": "it takes a person's consent: use a client with elicitation, or allow it in the guard's "
-        "configuration (tools.reversible, or another decision for the rule)",
-    }
-    said = {"": "denied", "unasked": "needs consent"}.get(answer, f"asked about, answer: {answer}")
-    text = (
-        f"The guard stopped {_shown(call)}: {said}, rule {verdict.rule}: {verdict.reason}. "
-        f"Nothing was executed. Mend: {mends.get(answer, 'a person decided against it')}."
-    )
+    if answer == "unasked":
+        said = "needs consent"
+        mend = (
+            "it takes a person's consent: use a client with elicitation, or allow it in the guard's "
+            "configuration (tools.reversible, or another decision for the rule)"
+        )
+    elif answer:
+        said, mend = f"asked about, answer: {answer}", "a person decided against it"
+    else:
+        said, mend = "denied", "change the call, or look closer at the state first"
+    text = stopped(call, verdict, said, mend)
     result: dict[str, Any] = {
         "content": [{"type": "text", "text": text}],
         "isError": True,

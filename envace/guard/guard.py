@@ -86,8 +86,8 @@ class Guard:
         Args:
             call: The call.
             verdict: The verdict on it.
-            answer: What became of a question: `accept`, `decline`, `cancel`, or `unasked` where the
-                client takes no questions.
+            answer: What became of a question: `accept`, `decline`, `cancel`, `unasked` where the
+                client takes none, `posed` where a chat reply puts it.
 
         Raises:
             OSError: The log cannot be written.

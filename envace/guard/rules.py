@@ -62,7 +62,7 @@ class RuleSettings(Record):
     """Decision of a rule by its name, instead of its own; `allow` switches a rule off."""
     error_share: float = Field(default=0.5, gt=0, le=1)
     """Share of rehearsals that must predict an error for `predicted_error` to object."""
-    agreement: float = Field(default=0.5, ge=0, le=1)
+    agreement: float = Field(default=0.6, ge=0, le=1)
     """Share of rehearsals that must predict the same, or `disagreement` objects."""
     limits: tuple[Limit, ...] = ()
     """Limits on predicted responses; one prediction beyond one of them suffices for an objection."""

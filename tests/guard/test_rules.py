@@ -118,10 +118,12 @@ def test_a_limit_on_a_field_nobody_predicts_cannot_be_checked() -> None:
     limits = [{"tool": "p*", "field": "rows.0.left", "min": 0}]
     found = objected('{"rows":[]}', '"done"', limits=limits, agreement=0)
     assert found == ("deny", "limits", "no rehearsal shows rows.0.left, so its limit cannot be checked")
-    assert objected('{"rows":[{"left":1}]}', '{"rows":[]}', limits=limits) is None
+    assert objected('{"rows":[{"left":1}]}', '{"rows":[]}', limits=limits, agreement=0) is None
     assert objected('{"rows":[]}', limits=[{**limits[0], "tool": "q*"}]) is None
     # An error is the business of its own rule: no field is expected in it.
-    assert objected('{"error":"x"}', '{"rows":[{"left":1}]}', limits=limits, error_share=1) is None
+    assert (
+        objected('{"error":"x"}', '{"rows":[{"left":1}]}', limits=limits, error_share=1, agreement=0) is None
+    )
 
 
 def test_disagreement_counts_the_commonest_prediction_whatever_the_order_of_its_keys() -> None:
