@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from guarded import SERVER, Person, configured, connected, guard_on_http, logged, predict, reached
+from guarded import SERVER, Person, Session, configured, connected, guard_on_http, logged, predict, reached
 from mcp import MCPError
 from mcp.types import ElicitResult
 from scripted_server import Served, serving
@@ -73,6 +73,13 @@ def over_http(model: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         process.wait()
 
 
+@pytest.fixture(scope="module")
+def plain(over_stdio: Guarded, portal: BlockingPortal) -> Iterator[Session]:
+    """A client that takes no questions."""
+    with connected(portal, over_stdio.url) as session:
+        yield session
+
+
 def test_a_client_lists_and_calls_through_http_on_both_sides(
     over_http: Guarded, portal: BlockingPortal
 ) -> None:
@@ -99,14 +106,13 @@ def test_a_client_lists_and_calls_through_http_on_both_sides(
 
 
 def test_in_doubt_a_client_without_questions_is_told_how_to_allow_the_call(
-    over_stdio: Guarded, portal: BlockingPortal
+    over_stdio: Guarded, plain: Session
 ) -> None:
-    with connected(portal, over_stdio.url) as session:
-        # The client never listed the tools: the guard does, before it decides about the first call.
-        models = len(over_stdio.model.bodies)
-        assert session.call("balance", name="ada").structured_content == {"balance": 120}
-        assert len(over_stdio.model.bodies) == models
-        result = session.call("note", text="doubt")
+    # The client never listed the tools: the guard does, before it decides about the first call.
+    models = len(over_stdio.model.bodies)
+    assert plain.call("balance", name="ada").structured_content == {"balance": 120}
+    assert len(over_stdio.model.bodies) == models
+    result = plain.call("note", text="doubt")
     text = result.content[0].text
     assert result.is_error and "rule disagreement" in text
     assert "client with elicitation" in text and "tools.reversible" in text
@@ -114,27 +120,28 @@ def test_in_doubt_a_client_without_questions_is_told_how_to_allow_the_call(
     assert reached(over_stdio.folder) == ["balance"]
 
 
-@pytest.mark.parametrize("consents", [True, False])
 def test_in_doubt_a_person_is_asked_over_the_calls_own_stream(
-    over_stdio: Guarded, portal: BlockingPortal, consents: bool
+    over_stdio: Guarded, portal: BlockingPortal
 ) -> None:
-    person = Person(ElicitResult(action="accept", content={"allow": consents}))
-    before = reached(over_stdio.folder)
+    person = Person()
     with connected(portal, over_stdio.url, person) as session:
-        result = session.call("note", text="doubt")
-    assert len(person.asked) == 1 and "rule disagreement" in person.asked[0]
-    assert reached(over_stdio.folder) == before + ["note"] * consents
-    assert result.is_error is not consents
+        for consents in (True, False):
+            before = reached(over_stdio.folder)
+            person.answer = ElicitResult(action="accept", content={"allow": consents})
+            result = session.call("note", text="doubt")
+            assert "rule disagreement" in person.asked[-1] and result.is_error is not consents
+            assert reached(over_stdio.folder) == before + ["note"] * consents
+    assert len(person.asked) == 2
 
 
 def test_sessions_have_servers_of_their_own_and_one_that_dies_leaves_the_others(
-    over_stdio: Guarded, portal: BlockingPortal
+    over_stdio: Guarded, plain: Session, portal: BlockingPortal
 ) -> None:
-    with connected(portal, over_stdio.url) as one, connected(portal, over_stdio.url) as other:
+    with connected(portal, over_stdio.url) as doomed:
         for tool, arguments in (("crash", {}), ("balance", {"name": "ada"})):
             with pytest.raises(MCPError, match=r"the MCP server .* is gone"):
-                one.call(tool, **arguments)
-        assert other.call("balance", name="ada").structured_content == {"balance": 120}
+                doomed.call(tool, **arguments)
+    assert plain.call("balance", name="ada").structured_content == {"balance": 120}
 
 
 @pytest.mark.parametrize(
