@@ -1,6 +1,7 @@
 """`envace guard`: the relay between real transports, stdio or streamable HTTP on either side."""
 
 import os
+import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -74,8 +75,24 @@ async def _http(url: str, headers: dict[str, str]) -> AsyncIterator[Streams]:
 
 
 async def _serve_stdio(relay: Relay, connect: Connect) -> None:
+    caught = 0
+
+    async def leave_on_signal(scope: anyio.CancelScope) -> None:
+        nonlocal caught
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async for number in signals:
+                caught = number
+                scope.cancel()
+
     async with stdio_server() as streams:
-        await relay.run(streams, connect)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(leave_on_signal, tasks.cancel_scope)
+            await relay.run(streams, connect)
+            tasks.cancel_scope.cancel()
+        if caught:
+            # The upstream server is stopped by now. The thread that waits for a line from the client
+            # cannot be interrupted, and an orderly end would wait for it.
+            os._exit(128 + caught)
 
 
 def _serve_http(port: int, name: str, session: Callable[[], Relay], connect: Connect) -> None:

@@ -1,6 +1,7 @@
 """The configuration file, and `envace guard` as a command."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,10 @@ import pytest
 import yaml
 
 from envace.errors import EnvaceError
-from envace.guard.config import load_config
+from envace.guard.config import GuardConfig, JudgeSettings, RehearseSettings, Upstream, load_config
+from envace.guard.rules import RULES, Limit, RuleSettings
+from envace.guard.verdict import Verdict
+from envace.guard.which import Lists
 
 GOOD: dict[str, Any] = {
     "upstream": {"command": [sys.executable, "server.py"]},
@@ -95,3 +99,13 @@ def test_help_loads_neither_torch_nor_mcp(tmp_path: Path) -> None:
     assert done.returncode == 0 and "--config" in done.stdout
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "envace.errors" in loaded and not loaded & {"torch", "mcp", "mcp_types", "transformers", "httpx"}
+
+
+def test_the_manual_names_every_field_and_its_example_is_valid() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "guard.md").read_text()
+    example = text.partition("```yaml\n")[2].partition("```")[0]
+    GuardConfig.model_validate(yaml.safe_load(example))
+    models = (GuardConfig, Upstream, RehearseSettings, JudgeSettings, RuleSettings, Limit, Lists, Verdict)
+    for name in [name for model in models for name in model.model_fields]:
+        assert re.search(rf"[`.]{name}[`.]", text) or f"{name}:" in example, name
+    assert all(f"`{rule}`" in text for rule in RULES)

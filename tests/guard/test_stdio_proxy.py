@@ -1,17 +1,21 @@
 """`envace guard` on stdio in front of a real server on stdio; the client is the official one."""
 
+import os
+import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from anyio.from_thread import start_blocking_portal
-from guarded import GUARD, SERVER, Person, Session, configured, connected, logged, predict, reached
+from guarded import GUARD, ROOT, SERVER, Person, Session, configured, connected, logged, predict, reached
 from mcp import MCPError
 from mcp.types import ElicitResult
-from scripted_server import Served, serving
+from scripted_server import Served, dead_url, serving
 
 
 @dataclass
@@ -132,3 +136,18 @@ def test_a_server_that_dies_is_one_clear_error_and_no_hang(both: Both) -> None:
         with pytest.raises(MCPError, match=r"the MCP server .* is gone"):
             both.guarded.call(tool, **({} if tool == "crash" else {"name": "ada"}))
     assert reached(both.folder)[-1] == "crash"
+
+
+def test_an_interrupted_guard_ends_at_once_and_its_server_with_it(tmp_path: Path) -> None:
+    config = configured(tmp_path, dead_url())
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen([*GUARD, str(config)], env=environment, **pipes) as guard:
+        assert guard.stdin is not None and guard.stdout is not None
+        guard.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        guard.stdin.flush()
+        assert b'"id":1' in guard.stdout.readline()
+        (server,) = psutil.Process(guard.pid).children()
+        guard.send_signal(signal.SIGINT)
+        assert guard.wait(10) == 128 + signal.SIGINT  # though its input is still open
+        assert not server.is_running()
