@@ -10,6 +10,9 @@ import anyio
 from mcp.shared.message import MessageMetadata, SessionMessage
 from mcp.types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 
+PREFIX = "envace-guard-"
+"""What the ids of our own requests begin with."""
+
 
 class LostError(Exception):
     """The peer is gone, or answered a request of ours with an error."""
@@ -64,7 +67,7 @@ class Peer:
         Raises:
             LostError: The peer answers with an error, or is gone.
         """
-        number = f"envace-guard-{uuid.uuid4().hex}"
+        number = f"{PREFIX}{uuid.uuid4().hex}"
         waiting = self._waiting[number] = _Waiting()
         fields: dict[str, Any] = {"params": dict(params)} if params else {}
         try:
@@ -79,10 +82,10 @@ class Peer:
         return waiting.answer
 
     def settles(self, message: JSONRPCResponse | JSONRPCError) -> bool:
-        """Whether a message answers a request of ours; it is then delivered."""
-        waiting = self._waiting.get(str(message.id))
-        if waiting is None:
-            return False
-        waiting.answer = message.result if isinstance(message, JSONRPCResponse) else message.error.message
-        waiting.arrived.set()
-        return True
+        """Whether a message answers a request of ours; it then goes to whoever waits for it."""
+        number = str(message.id)
+        if waiting := self._waiting.get(number):
+            waiting.answer = message.result if isinstance(message, JSONRPCResponse) else message.error.message
+            waiting.arrived.set()
+        # Answers that nobody waits for any more are ours as well.
+        return number.startswith(PREFIX)

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 import anyio
+import httpx2
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.stdio import stdio_server
-from mcp.shared._httpx_utils import create_mcp_http_client
 
 from envace.engines.openai import read_key
 from envace.errors import EnvaceError
@@ -24,6 +24,8 @@ from envace.guard.relay import Connect, Relay, Streams
 
 HOST = "127.0.0.1"
 """Where HTTP is served; nobody else's business."""
+TIMEOUT = httpx2.Timeout(30.0, read=300.0)
+"""Seconds, as the SDK sets them itself: a server may hold a stream open for long without a word."""
 
 
 def serve(config: GuardConfig, guard: Guard) -> None:
@@ -68,7 +70,7 @@ def connector(upstream: Upstream) -> Connect:
 @asynccontextmanager
 async def _http(url: str, headers: dict[str, str]) -> AsyncIterator[Streams]:
     async with (
-        create_mcp_http_client(headers) as client,
+        httpx2.AsyncClient(headers=headers, timeout=TIMEOUT) as client,
         streamable_http_client(url, http_client=client) as streams,
     ):
         yield streams

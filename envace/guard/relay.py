@@ -6,7 +6,7 @@ passes: resources, prompts, sampling, progress, methods of later revisions.
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -175,7 +175,9 @@ class Relay:
                 return
             asked = self._open.pop(message.id, None) if message.id is not None else None
             if asked and isinstance(message, JSONRPCResponse):
-                self._learn(asked, message.result)
+                # What is not as the protocol wants it is for the client to judge, so it passes as well.
+                with suppress(AttributeError, TypeError, ValueError):
+                    self._learn(asked, message.result)
         elif message.method == "notifications/tools/list_changed":
             self.calls.tools = None
         await self.client.send(message, ServerMessageMetadata(related_request_id=self._related(message)))

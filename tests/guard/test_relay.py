@@ -170,6 +170,23 @@ def test_while_a_call_is_rehearsed_everything_else_goes_on_and_it_can_be_cancell
     play(lambda: Ends(Rehearser()), script)
 
 
+def test_a_question_that_was_given_up_leaves_no_trace_at_the_server() -> None:
+    async def script(ends: Ends) -> None:
+        await ends.client_says(id=0, method="initialize", params={"capabilities": {"elicitation": {}}})
+        await ends.server_hears()
+        await ends.list_tools()
+        await ends.client_says(**call("wipe"))
+        question = await ends.client_hears()
+        assert question["method"] == "elicitation/create"
+        await ends.client_says(method="notifications/cancelled", params={"requestId": 1})
+        accepted = {"action": "accept", "content": {"allow": True}}
+        await ends.client_says(id=question["id"], result=accepted)
+        await ends.nothing_arrives()
+
+    unsure = RuleSettings(decisions={"predicted_error": "ask"})
+    play(lambda: Ends(Rehearser('{"error":"?"}'), unsure), script)
+
+
 def test_messages_travel_on_the_stream_of_the_request_they_belong_to() -> None:
     ended: list[int] = []
 
@@ -250,6 +267,25 @@ def test_a_server_that_cannot_list_its_tools_gets_no_guarded_call_but_listed_fre
         assert ends.rehearser.asked == []
 
     play(lambda: Ends(Rehearser(), reversible=("note*",)), script)
+
+
+@pytest.mark.parametrize(
+    "odd", [{"tools": ["wipe"]}, {"tools": 3}, {"tools": [{"name": "wipe", "annotations": 1}]}]
+)
+def test_a_server_that_lists_nonsense_is_passed_on_and_gets_no_guarded_call(odd: dict[str, Any]) -> None:
+    async def script(ends: Ends) -> None:
+        await ends.client_says(id="list", method="tools/list")
+        await ends.server_hears()
+        await ends.server_says(id="list", result=odd)
+        assert (await ends.client_hears())["result"] == odd
+        await ends.client_says(**call("wipe"))
+        asked = await ends.server_hears()
+        assert asked["method"] == "tools/list"
+        await ends.server_says(id=asked["id"], result=odd)
+        assert "could not decide" in (await ends.client_hears())["error"]["message"]
+        await ends.nothing_arrives()
+
+    play(lambda: Ends(Rehearser()), script)
 
 
 def test_a_call_that_the_server_itself_asks_about_is_decided_on_once() -> None:
