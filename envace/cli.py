@@ -111,6 +111,10 @@ def parser() -> argparse.ArgumentParser:
     add.add_argument("--max-tokens", type=int, default=128, help="tokens of a reply without a limit")
     add.set_defaults(run=serve)
 
+    add = commands.add_parser("guard", help="MCP proxy that rehearses irreversible calls before they pass")
+    add.add_argument("--config", type=Path, default=Path("guard.yaml"), help="see docs/guard.md")
+    add.set_defaults(run=guard)
+
     add = commands.add_parser("harness", help="benchmark harnesses in their own environments")
     add.add_argument("action", choices=("install", "list", "check"))
     add.add_argument("name", nargs="?", help="bfcl or tau2; all when left out")
@@ -227,6 +231,20 @@ def serve(arguments: argparse.Namespace) -> None:
     backend = load_backend(arguments.model, arguments.branches, arguments.max_tokens)
     print(f"serving {', '.join(backend.models())} on http://{arguments.host}:{arguments.port}/v1", flush=True)
     serve_forever(backend, arguments.host, arguments.port)
+
+
+def guard(arguments: argparse.Namespace) -> None:
+    """envace guard."""
+    from importlib.util import find_spec
+
+    from envace.guard.config import load_config, make_guard
+
+    if find_spec("mcp") is None:
+        raise EnvaceError("the guard needs the mcp package", "pip install 'envace[guard]'")
+    config = load_config(arguments.config)
+    from envace.guard.proxy import serve
+
+    serve(config, make_guard(config))
 
 
 def harness(arguments: argparse.Namespace) -> None:

@@ -10,11 +10,11 @@ PACKAGES = [
     "envace", "envace.trajectory", "envace.params", "envace.compose", "envace.worlds", "envace.worlds.tasks",
     "envace.chat", "envace.engines", "envace.synthesis.worlds", "envace.rehearsal.strategies",
     "envace.quality", "envace.benchmarks", "envace.leakage", "envace.filters", "envace.imports",
-    "envace.rewards",
+    "envace.rewards", "envace.guard.config", "envace.guard.backend",
 ]  # fmt: skip
 HEAVY = {
     "torch", "transformers", "tokenizers", "prefect", "great_expectations", "pandas", "dvc", "fastapi",
-    "hydra", "matplotlib", "datasets", "accelerate",
+    "hydra", "matplotlib", "datasets", "accelerate", "mcp",
 }  # fmt: skip
 
 

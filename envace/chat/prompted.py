@@ -5,7 +5,7 @@ ends with the call. Source: EnvACE (arXiv 2608.06197); the words are our own.
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from envace.chat.base import Template
@@ -89,6 +89,22 @@ def environment_messages(
     Raises:
         EnvaceError: What may not leave is longer than `layout.max_tokens` of the template.
     """
+    return fitted_messages(lambda messages: len(template.render(messages, ())), layout, situation)
+
+
+def fitted_messages(
+    measure: Callable[[Sequence[Message]], int], layout: PromptedLayout, situation: Situation
+) -> tuple[Message, Message]:
+    """The same for a model whose template is not at hand.
+
+    Args:
+        measure: Tokens of a conversation.
+        layout: What is shown.
+        situation: The call.
+
+    Raises:
+        EnvaceError: What may not leave is longer than `layout.max_tokens`.
+    """
     history = _history(situation.messages) if layout.history else []
     references = (
         [f"{call.text()} -> {text}" for call, text in situation.references] if layout.references else []
@@ -99,7 +115,7 @@ def environment_messages(
         return _conversation(layout, situation, history[dropped:], rest, dropped > 0)
 
     def length(dropped: int) -> int:
-        return len(template.render(shown(dropped), ()))
+        return measure(shown(dropped))
 
     most = len(history) + len(references)
     # The note that something is left out costs tokens, so only from one on is fewer always shorter.
