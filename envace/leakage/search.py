@@ -143,7 +143,7 @@ class Search:
         if "embedding" not in self._finders:
             words = "paraphrases and translations; these methods compare words, not meaning"
             notes.insert(0, f"not checked: {words}")
-        silent = sum(not tokens for tokens in self._items.tokens)
+        silent = sum(not length for length in self._items.lengths)
         if silent:
             notes.append(f"not checked by text: {silent} item(s) without any word")
         return list(
