@@ -82,6 +82,8 @@ class Ngrams(Finder):
                 starts[item].append(start)
         everywhere = chunk.owners_of(texts)
         for item, begun in starts.items():
+            if len(begun) * index.n <= self._threshold * self._lengths[item]:
+                continue  # not even if none of them overlap
             score = covered(begun, index.n) / self._lengths[item]
             train = everywhere
             if item in self._short:

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import Any
 
 from envace.leakage.material import Chunk, Found, Hit, Items, joined
@@ -181,6 +182,7 @@ def _leaking(hits: Iterable[Hit]) -> dict[int, int]:
     return found
 
 
+@lru_cache(1 << 12)  # several methods find the same pair
 def _common_run(item_text: str, train_text: str) -> dict[str, Any]:
     """The longest run of tokens in both, by its place in each and as it stands in the training text."""
     ours, theirs = tokenize(item_text), tokenize(train_text)

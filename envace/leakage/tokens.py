@@ -61,6 +61,7 @@ class TokenArray:
         """Tokens of every turn."""
         self.turn_texts: Numbers = np.repeat(np.arange(len(texts)), turns)
         """Number of the text of every turn."""
+        self._owners: Numbers = np.repeat(np.arange(len(texts)), self.lengths + 1)
         self._sums = _sums(self._tokens)
         self.found: dict[Any, Any] = {}
         """What indexes found here: two methods may ask the same one."""
@@ -80,7 +81,7 @@ class TokenArray:
 
     def text_at(self, places: Numbers) -> Numbers:
         """Number of the text that holds each place."""
-        return np.searchsorted(self.starts, places, side="right") - 1
+        return self._owners[places]
 
     def whole(self, n: int) -> Numbers:
         """Places whose n-gram lies within one text."""
