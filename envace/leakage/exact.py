@@ -21,7 +21,9 @@ class Exact(Finder):
         array = items.array
         wanted = np.arange(len(items.records)) if only is None else np.asarray(only, np.int64)
         wanted = wanted[array.lengths[wanted] > 0]
-        keys, numbers = np.unique(array.runs(array.starts[wanted], array.lengths[wanted]), return_inverse=True)
+        keys, numbers = np.unique(
+            array.runs(array.starts[wanted], array.lengths[wanted]), return_inverse=True
+        )
         self._keys = Keys(keys)
         self._items: dict[int, list[int]] = defaultdict(list)
         for item, number in zip(wanted.tolist(), numbers.tolist(), strict=True):

@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from envace.leakage.exact import Exact
+from envace.leakage.grams import GramIndex
 from envace.leakage.material import Chunk, Finder, Hit, Items, joined
 from envace.leakage.text import stands_alone, word_count, words
-from envace.leakage.grams import GramIndex
 
 SHORT = 5
 """Words from which on an item is looked for anywhere in a text."""
