@@ -135,7 +135,8 @@ def apart(work: Any, *arguments: Any) -> tuple[float, float, set[str]]:
 
 
 def _measured(work: Any, file: Path, items: Sequence[EvalItem]) -> tuple[float, float, set[str]]:
-    begun, over, peaks = time.perf_counter(), threading.Event(), {}
+    peaks: dict[int, int] = {}
+    begun, over = time.perf_counter(), threading.Event()
     watch = threading.Thread(target=_watch, args=(peaks, over))
     watch.start()
     leaking = work(file, items)
