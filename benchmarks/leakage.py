@@ -10,17 +10,21 @@ times faster than a plain pipeline, MinHashLSH of datasketch and n-grams in Pyth
 """
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import random
-import resource
 import tempfile
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from benchmarks.leakage_data import DISGUISES, clean, evaluation_sets, planted, real_sentences
 from envace.leakage import EvalItem, LeakageFiles, check, check_files
@@ -99,7 +103,7 @@ def speed(sets: dict[str, list[EvalItem]], sizes: Sequence[int]) -> dict[str, fl
         seconds = {}
         for size in sizes:
             file = Path(folder, f"{size}.jsonl")
-            write_records(file, (*clean(size - len(hidden), seed=1), *hidden))
+            write_records(file, chain(clean(size - len(hidden), seed=1), hidden))
             seconds[size], memory, _ = apart(check_file, file, items)
             each = 1e6 * seconds[size] / size
             print(
@@ -108,7 +112,7 @@ def speed(sets: dict[str, list[EvalItem]], sizes: Sequence[int]) -> dict[str, fl
                 flush=True,
             )
         sample = Path(folder, "sample.jsonl")
-        write_records(sample, (*clean(SAMPLE - len(hidden), seed=1), *hidden))
+        write_records(sample, chain(clean(SAMPLE - len(hidden), seed=1), hidden))
         *_, our_leaks = apart(check_file, sample, items)
         theirs, memory, their_leaks = apart(plain_file, sample, items)
         idle, _, _ = apart(plain_file, Path(folder, "none"), items)
@@ -131,13 +135,28 @@ def apart(work: Any, *arguments: Any) -> tuple[float, float, set[str]]:
 
 
 def _measured(work: Any, file: Path, items: Sequence[EvalItem]) -> tuple[float, float, set[str]]:
-    begun = time.perf_counter()
+    peaks: dict[int, int] = {}
+    begun, over = time.perf_counter(), threading.Event()
+    watch = threading.Thread(target=_watch, args=(peaks, over))
+    watch.start()
     leaking = work(file, items)
     seconds = time.perf_counter() - begun
-    own, worker = (
-        resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    )
-    return seconds, (own + WORKERS * worker) / 1024, leaking
+    over.set()
+    watch.join()
+    return seconds, sum(peaks.values()) / 1024, leaking
+
+
+def _watch(peaks: dict[int, int], over: threading.Event) -> None:
+    """Note the peak memory in KiB of this process and of its workers, by process id, until it is over."""
+    this, last = psutil.Process(), False
+    while not last:
+        last = over.wait(0.1)
+        for process in (this, *this.children(recursive=True)):
+            # `ru_maxrss` would start from the memory of the process that started this one.
+            with contextlib.suppress(OSError, StopIteration):
+                lines = Path(f"/proc/{process.pid}/status").read_text("utf-8").splitlines()
+                peak = next(line for line in lines if line.startswith("VmHWM:"))
+                peaks[process.pid] = int(peak.split()[1])
 
 
 def check_file(file: Path, items: Sequence[EvalItem]) -> set[str]:

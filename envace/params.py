@@ -209,6 +209,16 @@ class GateParams(Section):
     """Least share that the model ended itself."""
     min_rows: int = Field(ge=1)
     """Least number of core responses per tool."""
+    measures: dict[str, float]
+    """Least share of a tool's responses that keep a measure of `envace.quality.measures.MEASURES`, where
+    it is not the registry's."""
+    reported: tuple[str, ...]
+    """Measures, or `drift`, that are shown and stop nothing."""
+    drift: float = Field(gt=0)
+    """Largest population stability index against the accepted run."""
+    accepted: str | None
+    """Rehearsed outputs of the last accepted run, a file of `RehearsedOutput` lines; null compares with
+    nothing. DVC does not watch it: give another run another name."""
 
 
 class TrainParams(Section):

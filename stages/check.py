@@ -9,7 +9,7 @@ from typing import Literal, cast, get_args
 
 from envace.files import write_json
 from envace.params import Params
-from envace.quality import Thresholds, check, rehearsed_output
+from envace.quality import RehearsedOutput, Thresholds, check, rehearsed_output
 from envace.trajectory import Task, iter_records, write_records
 from envace.worlds import WORLDS
 from stages.base import METRICS, argument, run, use_torch
@@ -41,6 +41,7 @@ def main(params: Params, policy: Policy) -> None:
             prediction.text,
             item.actual,
             prediction.terminated,
+            item.history,
         )
         for item, prediction in zip(calls, predict(engine, template, calls, layout=layout), strict=True)
     ]
@@ -59,9 +60,13 @@ def main(params: Params, policy: Policy) -> None:
         parses=gate.parses,
         terminated=gate.terminated,
         min_rows=gate.min_rows,
+        measures=gate.measures,
+        reported=gate.reported,
+        drift=gate.drift,
     )
+    accepted = list(iter_records(gate.accepted, RehearsedOutput)) if gate.accepted else []
     folder = Path("quality")
-    result = check(rows, thresholds, folder / f"{policy}_docs")
+    result = check(rows, thresholds, folder / f"{policy}_docs", accepted)
     write_records(folder / f"{policy}_rehearsed.jsonl", rows)
     write_json(folder / f"{policy}.json", result.model_dump(mode="json"))
     agreement = result.agreement
@@ -72,10 +77,13 @@ def main(params: Params, policy: Policy) -> None:
             "environment_agreement": agreement.overall.share,
             "worlds": {name: share.share for name, share in agreement.worlds.items()},
             "failures": len(result.failures),
+            "warnings": len(result.warnings),
         },
     )
     for line in result.failures:
         print(f"quality: {line}", file=sys.stderr)
+    for line in result.warnings:
+        print(f"quality, reported only: {line}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import numpy as np
 
 from envace.filters.funnel import Rule
 from envace.leakage.minhash import BANDS, PERMUTATIONS, shingles, sketches
-from envace.leakage.tokens import Hashes, TokenArray, token_hashes
+from envace.leakage.tokens import Hashes, TokenArray
 from envace.trajectory import Trajectory
 
 
@@ -27,7 +27,7 @@ def near_duplicates(threshold: float = 0.9) -> Rule:
     kept: list[tuple[str, Hashes]] = []
 
     def rule(trajectory: Trajectory) -> str | None:
-        ours = shingles(TokenArray([token_hashes(_said(trajectory))]), 0)
+        ours = shingles(TokenArray([(_said(trajectory),)]), 0)
         if not ours:
             return None
         (sketch,) = sketches([ours])

@@ -7,6 +7,7 @@ import re
 from collections import Counter, deque
 
 from envace.trajectory import Message, ToolCall, Trajectory
+from envace.trajectory.markup import MARKUP
 
 _FOLLOWERS = {
     "start": {"system", "user"},
@@ -17,9 +18,6 @@ _FOLLOWERS = {
 }
 _LEADING_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL | re.IGNORECASE)
 _THINK_TAG = re.compile(r"</?think\b", re.IGNORECASE)
-_MARKUP = re.compile(
-    r"</?tool_(?:call|response)s?>|<\|[a-z_]{2,20}\|>|\[/?(?:INST|TOOL_CALLS|TOOL_RESULTS)\]"
-)
 
 
 def roles(trajectory: Trajectory) -> str | None:
@@ -82,7 +80,7 @@ def think(trajectory: Trajectory) -> str | None:
 def markup(trajectory: Trajectory) -> str | None:
     """Refuse the marks of a chat template in an assistant turn: it swallowed a call, a response or a turn."""
     for number, message in enumerate(trajectory.messages):
-        found = _MARKUP.search(message.content) if message.role == "assistant" else None
+        found = MARKUP.search(message.content) if message.role == "assistant" else None
         if found:
             return f"message {number}: {found.group()} in the assistant text"
     return None

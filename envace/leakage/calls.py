@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from envace.leakage.material import Chunk, Finder, Hit, Items
-from envace.trajectory import ToolCall
+from envace.trajectory import ToolCall, Trajectory
 
 
 def canonical_calls(calls: Sequence[ToolCall]) -> str:
@@ -43,6 +43,7 @@ class Calls(Finder):
     def __init__(self, items: Items) -> None:
         self._wanted: dict[str, list[int]] = defaultdict(list)
         self._names: set[tuple[str, ...]] = set()
+        self._first: set[str] = set()
         self._unread = 0
         for number, item in enumerate(items.records):
             calls = reference_calls(item.gold_calls)
@@ -51,16 +52,19 @@ class Calls(Finder):
             elif any(call.arguments for call in calls):
                 self._wanted[_sequence(calls)].append(number)
                 self._names.add(_names(calls))
+                self._first.add(folded(calls[0].name))
 
     def feed(self, chunk: Chunk) -> list[Hit]:
         found: dict[str, list[int]] = defaultdict(list)
         for index, trajectory in enumerate(chunk.train):
-            calls = trajectory.calls()
+            calls = _made(trajectory)
+            if not calls or folded(calls[0].name) not in self._first:
+                continue
             # The names first: they tell nearly all sequences apart, and cost no serialization.
             if _names(calls) in self._names and (sequence := _sequence(calls)) in self._wanted:
                 found[sequence].append(index)
         return [
-            Hit(item, tuple(train), 1.0, detail=canonical_calls(chunk.train[train[0]].calls()))
+            Hit(item, tuple(train), 1.0, detail=canonical_calls(_made(chunk.train[train[0]])))
             for sequence, train in found.items()
             for item in self._wanted[sequence]
         ]
@@ -68,6 +72,10 @@ class Calls(Finder):
     def notes(self) -> list[str]:
         unread = f"not checked by calls: {self._unread} item(s) whose gold_calls are not a JSON list of calls"
         return [unread] if self._unread else []
+
+
+def _made(trajectory: Trajectory) -> list[ToolCall]:
+    return [call for message in trajectory.messages for call in message.tool_calls]
 
 
 def _names(calls: Sequence[ToolCall]) -> tuple[str, ...]:

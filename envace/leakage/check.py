@@ -150,6 +150,7 @@ def _pass_on(
     leaking = kept = removed = unreadable = 0
     for lines, found in looked:
         leaks = iter(search.take(found.partial))
+        passed = []
         for (number, text), broken in zip(lines, found.broken, strict=True):
             if broken is not None:
                 unreadable += 1
@@ -159,10 +160,11 @@ def _pass_on(
             leaking += leak is not None
             if leak is None or not remove:
                 kept += 1
-                clean.write(text + "\n")
+                passed.append(text + "\n")
             else:
                 removed += 1
                 rule, reason = f"leakage:{leak.method}", f"leaks {leak.benchmark} {leak.item_id}"
                 refused = Quarantined(file=file, line=number, rule=rule, reason=reason, record=text)
                 aside.write(record_line(refused))
+        clean.write("".join(passed))
     return leaking, kept, removed, unreadable

@@ -45,11 +45,11 @@ class Embeddings(Finder):
             reason = str(error).splitlines()[0]
             raise EnvaceError(f"{encoder}: no encoder: {reason}", "give a transformers model") from error
         self._encoder = Path(encoder).name
-        self._items = [item for item, tokens in enumerate(items.tokens) if tokens]
+        self._items = [item for item, length in enumerate(items.lengths) if length]
         self._vectors = self._encode([items.records[item].text for item in self._items])
 
     def feed(self, chunk: Chunk) -> list[Hit]:
-        texts = [text for text, turns in enumerate(chunk.turns) if any(turns)]
+        texts = [text for text, length in enumerate(chunk.array.lengths.tolist()) if length]
         cosines = self._encode([joined(chunk.texts[text]) for text in texts]) @ self._vectors.T
         return [
             Hit(self._items[item], chunk.owners[texts[text]], min(1.0, float(cosines[text, item])))

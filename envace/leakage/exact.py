@@ -2,8 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import chain
 
+import numpy as np
+
+from envace.leakage.grams import Keys
 from envace.leakage.material import Chunk, Finder, Hit, Items
 
 
@@ -16,27 +18,30 @@ class Exact(Finder):
     """
 
     def __init__(self, items: Items, only: Sequence[int] | None = None) -> None:
-        self._wanted: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for item in range(len(items.tokens)) if only is None else only:
-            if items.tokens[item]:
-                self._wanted[tuple(items.tokens[item])].append(item)
-        # Nearly every text is told apart from all items by this much, without hashing it whole.
-        self._shapes = set(map(_shape, self._wanted))
+        array = items.array
+        wanted = np.arange(len(items.records)) if only is None else np.asarray(only, np.int64)
+        wanted = wanted[array.lengths[wanted] > 0]
+        keys, numbers = np.unique(
+            array.runs(array.starts[wanted], array.lengths[wanted]), return_inverse=True
+        )
+        self._keys = Keys(keys)
+        self._items: dict[int, list[int]] = defaultdict(list)
+        for item, number in zip(wanted.tolist(), numbers.tolist(), strict=True):
+            self._items[number].append(item)
 
     def feed(self, chunk: Chunk) -> list[Hit]:
-        found: dict[tuple[int, ...], list[int]] = defaultdict(list)
-        for text, turns in enumerate(chunk.turns):
-            parts = [turn for turn in turns if turn and _shape(turn) in self._shapes]
-            if len(turns) > 1 and _shape(whole := list(chain.from_iterable(turns))) in self._shapes:
-                parts.append(whole)
-            for tokens in set(map(tuple, parts)) & self._wanted.keys():
-                found[tokens].append(text)
+        array = chunk.array
+        lengths = np.concatenate([array.turn_lengths, array.lengths])
+        starts = np.concatenate([array.turn_starts, array.starts])
+        texts = np.concatenate([array.turn_texts, np.arange(len(array.lengths))])
+        # No item is empty; but the hash of nothing might be looked up all the same.
+        said = np.flatnonzero(lengths)
+        places, numbers = self._keys.find(array.runs(starts[said], lengths[said]))
+        found: dict[int, set[int]] = defaultdict(set)
+        for number, text in zip(numbers.tolist(), texts[said[places]].tolist(), strict=True):
+            found[number].add(text)
         return [
-            Hit(item, chunk.owners_of(texts), 1.0)
-            for tokens, texts in found.items()
-            for item in self._wanted[tokens]
+            Hit(item, chunk.owners_of(sorted(same)), 1.0)
+            for number, same in found.items()
+            for item in self._items[number]
         ]
-
-
-def _shape(tokens: Sequence[int]) -> tuple[int, ...]:
-    return len(tokens), *tokens[:1], *tokens[-1:]

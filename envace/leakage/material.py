@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
+from envace.leakage.grams import GramIndex, Screen
 from envace.leakage.records import EvalItem
-from envace.leakage.tokens import TokenArray, token_hashes
+from envace.leakage.tokens import TokenArray
 from envace.trajectory import Trajectory
 
 
@@ -16,10 +16,19 @@ class Items:
     def __init__(self, records: Sequence[EvalItem]) -> None:
         self.records = records
         """The items; a method names an item by its place here."""
-        self.tokens = [token_hashes(item.text) for item in records]
-        """Token hashes of every item's text."""
-        self.array = TokenArray(self.tokens)
-        """The same in one array."""
+        self.array = TokenArray([(item.text,) for item in records])
+        """Their texts in one array."""
+        self.lengths: list[int] = self.array.lengths.tolist()
+        """Tokens of every item's text."""
+        self._screen = Screen(self.array)
+        self._indexes: dict[tuple[int, tuple[int, ...]], GramIndex] = {}
+
+    def index(self, n: int, chosen: Sequence[int]) -> GramIndex:
+        """The n-grams of the chosen items; methods that ask for the same share it."""
+        key = n, tuple(chosen)
+        if key not in self._indexes:
+            self._indexes[key] = GramIndex(self.array, n, chosen, self._screen)
+        return self._indexes[key]
 
 
 class Chunk:
@@ -35,10 +44,8 @@ class Chunk:
         """Distinct questions, turn by turn, in order of appearance."""
         self.owners = [tuple(found) for found in owners.values()]
         """For every distinct text, the trajectories that have it, ascending."""
-        self.turns = [[token_hashes(turn) for turn in turns] for turns in owners]
-        """Token hashes of every turn of every text."""
-        self.array = TokenArray([list(chain.from_iterable(turns)) for turns in self.turns])
-        """The texts in one array, turns joined."""
+        self.array = TokenArray(self.texts)
+        """The texts in one array."""
 
     def owners_of(self, texts: Sequence[int]) -> tuple[int, ...]:
         """All trajectories with one of these texts, ascending."""

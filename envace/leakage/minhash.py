@@ -5,8 +5,10 @@ Texts and items of fewer than five tokens have no 5-gram; where they are equal, 
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from envace.leakage.material import Chunk, Finder, Hit, Items
-from envace.leakage.tokens import GramIndex, TokenArray
+from envace.leakage.tokens import TokenArray
 
 SIZE = 5
 """Tokens of a shingle."""
@@ -19,7 +21,7 @@ SEED = 7
 def shingles(array: TokenArray, text: int) -> set[int]:
     """The set of 5-grams of a text, as hashes; empty for a shorter text."""
     begin, length = int(array.starts[text]), int(array.lengths[text])
-    return set(array.grams(SIZE)[begin : begin + length - SIZE + 1].tolist()) if length >= SIZE else set()
+    return set(array.runs(np.arange(begin, begin + length - SIZE + 1), SIZE).tolist())
 
 
 def sketches(sets: Sequence[set[int]]) -> list:
@@ -40,9 +42,9 @@ class MinHash(Finder):
         from rensa import RMinHashLSH
 
         self._threshold = threshold
-        self._items = [item for item, tokens in enumerate(items.tokens) if len(tokens) >= SIZE]
+        self._items = [item for item, length in enumerate(items.lengths) if length >= SIZE]
         self._sets = [shingles(items.array, item) for item in self._items]
-        self._grams = GramIndex(items.array, SIZE, self._items)
+        self._grams = items.index(SIZE, self._items)
         self._index = RMinHashLSH(threshold=threshold, num_perm=PERMUTATIONS, num_bands=BANDS)
         if self._sets:
             self._index.insert_many(sketches(self._sets))

@@ -11,9 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from envace.leakage.exact import Exact
+from envace.leakage.grams import GramIndex
 from envace.leakage.material import Chunk, Finder, Hit, Items, joined
 from envace.leakage.text import stands_alone, word_count, words
-from envace.leakage.tokens import GramIndex
 
 SHORT = 5
 """Words from which on an item is looked for anywhere in a text."""
@@ -46,7 +46,7 @@ class Ngrams(Finder):
     def __init__(self, items: Items, n: int, threshold: float) -> None:
         self._n = n
         self._threshold = threshold
-        self._lengths = [len(tokens) for tokens in items.tokens]
+        self._lengths = items.lengths
         self._short: dict[int, list[str]] = {}
         self._tiny: list[int] = []
         by_length: dict[int, list[int]] = defaultdict(list)
@@ -60,9 +60,7 @@ class Ngrams(Finder):
             by_length[min(length, n)].append(item)
         self._whole = Exact(items, self._tiny)
         self._indexes = [
-            GramIndex(items.array, length, by_length[length])
-            for length in range(1, n + 1)
-            if by_length[length]
+            items.index(length, by_length[length]) for length in range(1, n + 1) if by_length[length]
         ]
 
     def feed(self, chunk: Chunk) -> list[Hit]:
@@ -84,6 +82,8 @@ class Ngrams(Finder):
                 starts[item].append(start)
         everywhere = chunk.owners_of(texts)
         for item, begun in starts.items():
+            if len(begun) * index.n <= self._threshold * self._lengths[item]:
+                continue  # not even if none of them overlap
             score = covered(begun, index.n) / self._lengths[item]
             train = everywhere
             if item in self._short:

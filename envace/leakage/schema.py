@@ -10,6 +10,7 @@ from typing import Any
 from envace.leakage.calls import folded
 from envace.leakage.material import Chunk, Finder, Found, Hit, Items, asked, joined
 from envace.leakage.records import EvalItem
+from envace.trajectory import Tool, Trajectory
 
 MIN_PARAMETERS = 3
 """Two tools of different names with fewer equal parameters than this are alike by chance."""
@@ -52,20 +53,23 @@ def _plain(schema: Any) -> Any:
     return plain
 
 
+Key = tuple[str, str | frozenset[str]]
+"""What tools can have in common: `name`, `parameters` or `schema`, and its folded or canonical form."""
+
+REMEMBERED = 1 << 16
+"""Different tools after which a finder forgets which ones it has looked at."""
+
+
 @dataclass(frozen=True)
 class Sighting:
-    """A tool in training, and the first trajectory that offers it."""
+    """Something that a tool of the items has, and the first trajectory that offers a tool with it."""
 
+    key: Key
+    """What it is."""
     train_id: str
     """Id of the trajectory."""
     train_text: str
     """What was asked in it."""
-    name: str
-    """The tool's folded name."""
-    parameters: frozenset[str]
-    """The names of its parameters."""
-    schema: str
-    """Their canonical schema."""
 
 
 class Schemas(Finder):
@@ -76,25 +80,41 @@ class Schemas(Finder):
 
     def __init__(self, items: Items) -> None:
         self._items = items.records
+        self._wanted = {key for item in self._items for name in item.tools for key in _keys(item, name)}
         self._seen: set[bytes] = set()
         self._new: list[Sighting] = []
         self._sightings: list[Sighting] = []
-        self._first: dict[tuple[str, str | frozenset[str]], int] = {}
+        self._first: dict[Key, int] = {}
         self._shared: list[dict[str, dict[str, int]]] = []
 
     def feed(self, chunk: Chunk) -> list[Hit]:
+        met: set[int] = set()
         for trajectory in chunk.train:
             for tool in trajectory.tools:
-                # A data set repeats its tools in every line. Version 2 of the format has no references,
-                # so that equal tools have equal bytes, and it is far faster to write than JSON.
-                key = marshal.dumps((tool.name, tool.parameters), 2)
-                if key not in self._seen:
-                    self._seen.add(key)
-                    parameters = frozenset(tool.parameters.get("properties") or ())
-                    schema = canonical_schema(tool.parameters)
-                    text = joined(asked(trajectory))
-                    self._new.append(Sighting(trajectory.id, text, folded(tool.name), parameters, schema))
+                # A data set repeats its tools in every line, and what reads it gives the same object.
+                if id(tool) not in met:
+                    met.add(id(tool))
+                    self._look(tool, trajectory)
         return []
+
+    def _look(self, tool: Tool, trajectory: Trajectory) -> None:
+        # Version 2 of the format has no references, so that equal tools have equal bytes, and it is far
+        # faster to write than JSON.
+        seen = marshal.dumps((tool.name, tool.parameters), 2)
+        if seen in self._seen:
+            return
+        if len(self._seen) == REMEMBERED:
+            self._seen.clear()
+        self._seen.add(seen)
+        keys: list[Key] = [
+            ("name", folded(tool.name)),
+            ("parameters", frozenset(tool.parameters.get("properties") or ())),
+            ("schema", canonical_schema(tool.parameters)),
+        ]
+        for key in keys:
+            if key in self._wanted:
+                self._wanted.remove(key)
+                self._new.append(Sighting(key, trajectory.id, joined(asked(trajectory))))
 
     def learned(self) -> list[Sighting]:
         new, self._new = self._new, []
@@ -102,10 +122,9 @@ class Schemas(Finder):
 
     def learn(self, learned: list[Sighting]) -> None:
         for sighting in learned:
-            number = len(self._sightings)
-            self._sightings.append(sighting)
-            for kind in ("name", "parameters", "schema"):
-                self._first.setdefault((kind, getattr(sighting, kind)), number)
+            if sighting.key not in self._first:
+                self._first[sighting.key] = len(self._sightings)
+                self._sightings.append(sighting)
 
     def finish(self) -> list[Found]:
         found = []
@@ -134,11 +153,21 @@ class Schemas(Finder):
 
     def _alike(self, item: EvalItem, name: str) -> dict[str, int]:
         """What a tool of an item has in common with training, and which sighting was the first of it."""
-        schema = item.json_schemas.get(name)
-        parameters = frozenset((schema or {}).get("properties") or item.schemas.get(name, ()))
-        alike = {"name": self._first.get(("name", folded(name)))}
-        if parameters and (alike["name"] is not None or len(parameters) >= MIN_PARAMETERS):
-            alike["parameters"] = self._first.get(("parameters", parameters))
-            if schema:
-                alike["schema"] = self._first.get(("schema", canonical_schema(schema)))
-        return {kind: first for kind, first in alike.items() if first is not None}
+        alike = {str(key[0]): self._first[key] for key in _keys(item, name) if key in self._first}
+        if "name" not in alike and len(_parameters(item, name)) < MIN_PARAMETERS:
+            return {}
+        return alike
+
+
+def _keys(item: EvalItem, name: str) -> list[Key]:
+    """What training may have in common with a tool of an item."""
+    keys: list[Key] = [("name", folded(name))]
+    if parameters := _parameters(item, name):
+        keys.append(("parameters", parameters))
+        if schema := item.json_schemas.get(name):
+            keys.append(("schema", canonical_schema(schema)))
+    return keys
+
+
+def _parameters(item: EvalItem, name: str) -> frozenset[str]:
+    return frozenset((item.json_schemas.get(name) or {}).get("properties") or item.schemas.get(name, ()))

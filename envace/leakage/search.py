@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from functools import lru_cache
 from typing import Any
 
 from envace.leakage.material import Chunk, Found, Hit, Items, joined
@@ -143,7 +144,7 @@ class Search:
         if "embedding" not in self._finders:
             words = "paraphrases and translations; these methods compare words, not meaning"
             notes.insert(0, f"not checked: {words}")
-        silent = sum(not tokens for tokens in self._items.tokens)
+        silent = sum(not length for length in self._items.lengths)
         if silent:
             notes.append(f"not checked by text: {silent} item(s) without any word")
         return list(
@@ -181,6 +182,7 @@ def _leaking(hits: Iterable[Hit]) -> dict[int, int]:
     return found
 
 
+@lru_cache(1 << 12)  # several methods find the same pair
 def _common_run(item_text: str, train_text: str) -> dict[str, Any]:
     """The longest run of tokens in both, by its place in each and as it stands in the training text."""
     ours, theirs = tokenize(item_text), tokenize(train_text)

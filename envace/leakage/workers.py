@@ -13,8 +13,9 @@ from envace.leakage.methods import Choice
 from envace.leakage.records import EvalItem
 from envace.leakage.search import Partial, Search
 from envace.progress import counted
-from envace.trajectory import Line, Quarantined
-from envace.trajectory.jsonl import numbered_lines, parse_line
+from envace.trajectory import Quarantined
+from envace.trajectory.jsonl import numbered_lines
+from envace.trajectory.quick import read_line
 
 CHUNK = 256
 """Trajectories compared at once: their token hashes stay in the processor's cache."""
@@ -68,8 +69,8 @@ def look_through(file: Path, search: Search, workers: int) -> Iterator[tuple[Num
 
 
 def _look(search: Search, file: str, lines: Numbered) -> Looked:
-    read = [parse_line(file, number, text) for number, text in lines]
-    partial = search.look([line.trajectory for line in read if isinstance(line, Line)])
+    read = [read_line(file, number, text) for number, text in lines]
+    partial = search.look([line for line in read if not isinstance(line, Quarantined)])
     return Looked([line if isinstance(line, Quarantined) else None for line in read], partial)
 
 

@@ -4,13 +4,18 @@ The result counts evaluated expectations beside the built ones, because an expec
 is dropped or raises inside the engine must not read as passed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
 from envace.errors import EnvaceError
+from envace.quality.drift import drifts
+from envace.quality.measures import MEASURES
 from envace.quality.records import RehearsedOutput
-from envace.quality.suite import Thresholds, requirements
+from envace.quality.suite import DRIFT, Thresholds, requirements
 from envace.quality.validation import validate
 from envace.trajectory.records import Record
 
@@ -55,19 +60,31 @@ class QualityResult(Record):
     """Expectations built."""
     failures: tuple[str, ...]
     """One line a failure; the worst tool first, then the wider groups."""
+    warnings: tuple[str, ...] = ()
+    """The same for what is only reported, and what was not checked."""
+    measures: dict[str, dict[str, Share]] = Field(default_factory=dict)
+    """Share of responses that keep each measure, by measure and `world.tool`."""
+    drift: dict[str, float] = Field(default_factory=dict)
+    """Population stability index of each distribution against the accepted run; empty without one."""
     agreement: Agreement
     """Agreement with the world."""
     docs: str
     """Index page of the Data Docs."""
 
 
-def check(rows: Sequence[RehearsedOutput], thresholds: Thresholds, docs_dir: Path | str) -> QualityResult:
+def check(
+    rows: Sequence[RehearsedOutput],
+    thresholds: Thresholds,
+    docs_dir: Path | str,
+    accepted: Sequence[RehearsedOutput] = (),
+) -> QualityResult:
     """Validate rehearsed outputs and build their Data Docs; a low quality does not raise.
 
     Args:
         rows: Outputs of one policy on held-out calls.
         thresholds: What passes.
         docs_dir: Folder of the Data Docs; replaced whole, so old validations never pile up.
+        accepted: Outputs of the last accepted run, to measure drift against.
 
     Raises:
         EnvaceError: There are no rows, two policies are mixed, or a gated world lists no tools.
@@ -79,11 +96,13 @@ def check(rows: Sequence[RehearsedOutput], thresholds: Thresholds, docs_dir: Pat
     for world in thresholds.worlds:
         if not thresholds.tools.get(world):
             raise EnvaceError(f"quality check: gated world {world} lists no tools", "mend gate.worlds")
-    built = requirements(rows, thresholds)
-    verdicts = validate(table(rows, thresholds), built, Path(docs_dir), policies[0])
+    drift = drifts(accepted, rows) if accepted else {}
+    built = requirements(rows, thresholds, drift)
+    verdicts = validate(table(rows, thresholds, drift), built, Path(docs_dir), policies[0])
     evaluated = sum(not verdict.error for verdict in verdicts)
     unmet = sorted((v for v in verdicts if not v.met), key=lambda v: v.rank)
-    failures = [verdict.line for verdict in unmet]
+    failures = [v.line for v in unmet if v.requirement.gates or v.error]
+    warnings = [v.line for v in unmet if not v.requirement.gates and not v.error]
     if evaluated != len(built):
         failures.insert(0, f"only {evaluated} of {len(built)} expectations were evaluated")
     return QualityResult(
@@ -93,6 +112,9 @@ def check(rows: Sequence[RehearsedOutput], thresholds: Thresholds, docs_dir: Pat
         evaluated=evaluated,
         expected=len(built),
         failures=tuple(failures),
+        warnings=tuple(warnings),
+        measures=measures(rows),
+        drift=drift,
         agreement=agreement(rows, thresholds),
         docs=(Path(docs_dir) / "index.html").as_posix(),
     )
@@ -127,12 +149,36 @@ def agreement(rows: Sequence[RehearsedOutput], thresholds: Thresholds) -> Agreem
     )
 
 
-def table(rows: Sequence[RehearsedOutput], thresholds: Thresholds) -> "pd.DataFrame":
-    """The rows as a table, with one more column: is the tool known?"""
+def measures(rows: Sequence[RehearsedOutput]) -> dict[str, dict[str, Share]]:
+    """Share of responses that keep each measure, by measure and tool."""
+    flags: dict[str, dict[str, list[bool]]] = {name: {} for name in MEASURES}
+    for row in rows:
+        for name, kept in row.checks.items():
+            flags[name].setdefault(f"{row.world}.{row.tool}", []).append(kept)
+    return {
+        name: {tool: _share(tools[tool]) for tool in sorted(tools)} for name, tools in flags.items() if tools
+    }
+
+
+def table(
+    rows: Sequence[RehearsedOutput], thresholds: Thresholds, drift: Mapping[str, float] = MappingProxyType({})
+) -> "pd.DataFrame":
+    """The rows as a table, with a column for every measure and drift, and one more: is the tool known?"""
     import pandas as pd
 
     known = {(world, tool) for world, tools in thresholds.tools.items() for tool in tools}
-    return pd.DataFrame([row.model_dump() | {"known": (row.world, row.tool) in known} for row in rows])
+    more = {f"{DRIFT} {name}": index for name, index in drift.items()}
+    blank = dict.fromkeys(MEASURES)
+    return pd.DataFrame(
+        [
+            blank
+            | row.model_dump(exclude={"checks"})
+            | row.checks
+            | more
+            | {"known": (row.world, row.tool) in known}
+            for row in rows
+        ]
+    )
 
 
 def _share(flags: Sequence[bool]) -> Share:

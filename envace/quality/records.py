@@ -1,9 +1,13 @@
 """One rehearsed response beside the response the world really gave: a row of the quality check."""
 
-import json
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Literal
 
-from envace.trajectory.records import Record, Task, Tool, ToolCall
+from pydantic import Field
+
+from envace.quality.measures import measured
+from envace.quality.rehearsal import Rehearsal, is_error, satisfies
+from envace.trajectory.records import Message, Record, Task, Tool, ToolCall
 
 
 class RehearsedOutput(Record):
@@ -36,6 +40,8 @@ class RehearsedOutput(Record):
     declares none, or where the world answers with an error (which that schema does not describe)."""
     is_error: bool
     """The actual response is an error object, `{"error": …}`."""
+    checks: dict[str, bool] = Field(default_factory=dict)
+    """Verdict of every measure of `envace.quality.measures.MEASURES` that applies."""
 
 
 def rehearsed_output(
@@ -46,12 +52,23 @@ def rehearsed_output(
     predicted: str,
     actual: str,
     terminated: bool,
+    history: Sequence[Message] = (),
 ) -> RehearsedOutput:
-    """Compare a predicted response with the actual one and fill in every flag of the row."""
-    value = _json(predicted)
-    truth = _json(actual)
-    is_error = isinstance(truth, dict) and "error" in truth
-    parses = isinstance(value, dict | list)
+    """Compare a predicted response with the actual one and fill in every flag of the row.
+
+    Args:
+        policy: Who rehearsed.
+        task: Task the call belongs to.
+        tool: The tool called.
+        call: The call.
+        predicted: What the model wrote.
+        actual: What the world returned.
+        terminated: The model ended the response itself.
+        history: All that was said before the call; the task's prompt when empty.
+    """
+    row = Rehearsal(task.world, tool, call, history or task.messages, predicted, actual)
+    refused = is_error(row.truth)
+    parses = isinstance(row.value, dict | list)
     return RehearsedOutput(
         policy=policy,
         world=task.world,
@@ -64,20 +81,7 @@ def rehearsed_output(
         parses=parses,
         terminated=terminated,
         agrees=predicted.strip() == actual.strip(),
-        valid=None if tool.returns is None or is_error else parses and _satisfies(value, tool.returns),
-        is_error=is_error,
+        valid=None if tool.returns is None or refused else parses and satisfies(row.value, tool.returns),
+        is_error=refused,
+        checks=measured(row),
     )
-
-
-def _json(text: str) -> Any:
-    """The decoded text, or None when it is not JSON."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _satisfies(value: Any, schema: dict[str, Any]) -> bool:
-    from jsonschema import Draft202012Validator
-
-    return bool(Draft202012Validator(schema).is_valid(value))

@@ -4,13 +4,15 @@ The suite is built in code, with core expectations only: a suite that is loaded 
 drops, without a word, expectations whose custom classes were never imported.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING, Any
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
+from envace.quality.measures import MEASURES
 from envace.quality.records import RehearsedOutput
 from envace.trajectory.records import Record
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 CORE = {"is_error": False}
 ERRORS = {"is_error": True}
+DRIFT = "drift"
 
 
 class Thresholds(Record):
@@ -44,6 +47,21 @@ class Thresholds(Record):
     """Share of responses that satisfy the declared response schema, per tool."""
     min_rows: int = Field(default=5, ge=1)
     """Core responses a tool needs, or its shares mean nothing."""
+    measures: dict[str, float] = Field(default_factory=dict)
+    """Share of a tool's responses that must keep a measure of `envace.quality.measures.MEASURES`, where
+    it is not the registry's. Required of tools to which the measure applies at least `min_rows` times."""
+    reported: tuple[str, ...] = ()
+    """Measures, or `drift`, that are shown and never stop anything."""
+    drift: float = Field(default=0.25, gt=0)
+    """Largest population stability index against the accepted run, where there is one."""
+
+    @field_validator("measures", "reported")
+    @classmethod
+    def _known(cls, named: dict[str, float] | tuple[str, ...]) -> dict[str, float] | tuple[str, ...]:
+        unknown = set(named) - MEASURES.keys() - {DRIFT}
+        if unknown:
+            raise ValueError(f"no measure {min(unknown)}: one of {', '.join(MEASURES)}")
+        return named
 
 
 @dataclass(frozen=True)
@@ -57,9 +75,13 @@ class Requirement:
     where: dict[str, Any]
     """Column values that select the rows of the group; a tuple means any of these values."""
     required: float
-    """Lowest share, or row count, that passes."""
+    """Lowest share, or row count, that passes; for a drift the highest index."""
     column: str = ""
     """Column the share is taken over; empty for a row count."""
+    gates: bool = True
+    """False when it is only reported."""
+    drifts: bool = False
+    """The column holds one index, of which less is better."""
 
     @property
     def per_tool(self) -> bool:
@@ -74,8 +96,12 @@ class Requirement:
         common: dict[str, Any] = {
             "row_condition": _condition(self.where),
             "meta": {"number": number},
-            "notes": f"{self.group}: {self.measure} at least {self.required:g}",
+            "notes": f"{self.group}: {self.measure} at {'most' if self.drifts else 'least'} {self.required:g}"
+            + ("" if self.gates else " (reported only: it stops nothing)"),
+            "severity": "critical" if self.gates else "info",
         }
+        if self.drifts:
+            return gxe.ExpectColumnMaxToBeBetween(column=self.column, max_value=self.required, **common)
         if not self.column:
             return gxe.ExpectTableRowCountToBeBetween(min_value=int(self.required), **common)
         share: dict[str, Any] = {"column": self.column, "mostly": self.required} | common
@@ -89,13 +115,16 @@ class Requirement:
             return f"{self.group}: {self.measure} {observed:.0f} < {self.required:.0f}"
         exact = Decimal(str(self.required))
         unit = min(Decimal(1).scaleb(int(exact.as_tuple().exponent)), Decimal("0.01"))
-        # Rounded down, so that a miss by a hair never reads "0.80 < 0.80".
-        seen = Decimal(str(observed)).quantize(unit, ROUND_FLOOR)
-        return f"{self.group}: {self.measure} {seen} < {exact.quantize(unit)} (n={n})"
+        # Rounded away from the threshold, so that a miss by a hair never reads "0.80 < 0.80".
+        seen = Decimal(str(observed)).quantize(unit, ROUND_CEILING if self.drifts else ROUND_FLOOR)
+        than = ">" if self.drifts else "<"
+        return f"{self.group}: {self.measure} {seen} {than} {exact.quantize(unit)} (n={n})"
 
 
-def requirements(rows: Sequence[RehearsedOutput], thresholds: Thresholds) -> list[Requirement]:
-    """All conditions on these rows, the same for equal thresholds and kinds of rows."""
+def requirements(
+    rows: Sequence[RehearsedOutput], thresholds: Thresholds, drifts: Iterable[str] = ()
+) -> list[Requirement]:
+    """All conditions on these rows, the same for equal thresholds and kinds of rows; one for each drift."""
     t = thresholds
     gated = {"world": t.worlds}
     names = [(world, tool) for world, tools in sorted(t.tools.items()) for tool in sorted(tools)]
@@ -121,7 +150,30 @@ def requirements(rows: Sequence[RehearsedOutput], thresholds: Thresholds) -> lis
             found.append(Requirement("valid", group, where, t.valid, "valid"))
         if world in t.worlds:
             found.append(Requirement("agreement", group, where | CORE, t.tool_agreement, "agrees"))
-    return found
+    return [*found, *_measured(rows, t), *(_drift(name, t) for name in drifts)]
+
+
+def _measured(rows: Sequence[RehearsedOutput], t: Thresholds) -> list[Requirement]:
+    """The measures of every tool, by tool."""
+    counts = Counter((row.world, row.tool, name) for row in rows for name in row.checks)
+    return [
+        Requirement(
+            name.replace("_", " "),
+            f"{world}.{tool}",
+            {"world": world, "tool": tool},
+            t.measures.get(name, MEASURES[name].least),
+            name,
+            name not in t.reported,
+        )
+        for world, tool, name in sorted(counts)
+        if counts[world, tool, name] >= t.min_rows
+    ]
+
+
+def _drift(name: str, t: Thresholds) -> Requirement:
+    return Requirement(
+        f"drift of {name} (PSI)", "all", {}, t.drift, f"{DRIFT} {name}", DRIFT not in t.reported, drifts=True
+    )
 
 
 def _condition(where: dict[str, Any]) -> "RowConditionType":

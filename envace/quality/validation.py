@@ -21,7 +21,7 @@ class Verdict:
     met: bool
     """Whether it holds."""
     observed: float
-    """Share or row count; 0 for a share over no rows."""
+    """Share, row count or index; 0 for a share over no rows."""
     n: int
     """Rows of the group."""
     error: str
@@ -38,7 +38,8 @@ class Verdict:
     @property
     def rank(self) -> tuple[bool, float]:
         """Sorts failures: tools before wider groups, then by how much is missing."""
-        return (not self.requirement.per_tool, self.observed / self.requirement.required)
+        ratio = self.observed / self.requirement.required
+        return (not self.requirement.per_tool, -ratio if self.requirement.drifts else ratio)
 
 
 def validate(frame: "pd.DataFrame", built: Sequence[Requirement], docs_dir: Path, name: str) -> list[Verdict]:
@@ -69,7 +70,9 @@ def validate(frame: "pd.DataFrame", built: Sequence[Requirement], docs_dir: Path
     (validation,) = outcome.run_results.values()
     configs = [(result.expectation_config, result) for result in validation.results]
     results = {config.meta["number"]: result for config, result in configs if config}
-    return [_verdict(requirement, results.get(number)) for number, requirement in enumerate(built)]
+    return [
+        _verdict(requirement, results.get(number), len(frame)) for number, requirement in enumerate(built)
+    ]
 
 
 def _config(docs_dir: Path) -> Any:
@@ -94,7 +97,7 @@ def _config(docs_dir: Path) -> Any:
     )
 
 
-def _verdict(requirement: Requirement, result: Any) -> Verdict:
+def _verdict(requirement: Requirement, result: Any, rows: int) -> Verdict:
     """Read one result; None or an exception inside it is no verdict."""
     if result is None:
         return Verdict(requirement, False, 0.0, 0, "dropped from the suite")
@@ -102,6 +105,8 @@ def _verdict(requirement: Requirement, result: Any) -> Verdict:
     if error:
         return Verdict(requirement, False, 0.0, 0, error)
     values = result.result
+    if requirement.drifts:
+        return Verdict(requirement, bool(result.success), float(values["observed_value"]), rows, "")
     if not requirement.column:
         count = int(values["observed_value"])
         return Verdict(requirement, bool(result.success), count, count, "")

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envace.leakage.text import tokenize, word_count, words
-from envace.leakage.tokens import token_hashes
+from envace.leakage.tokens import TokenArray
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,11 @@ def test_white_space_and_upper_case_do_not_count(source) -> None:
 @given(st.text(max_size=60) | st.text(alphabet="aZ é_½ｶﾞ天气\u0301\u200b1.", max_size=20))
 def test_the_fast_way_gives_the_same_tokens(source) -> None:
     assert words(source) == list(tokenize(source).tokens)
-    assert token_hashes(source) == [hash(token.encode()) for token in tokenize(source).tokens]
+    tokens = tokenize(source).tokens
+    apart = TokenArray([(token,) for token in tokens])
+    together = TokenArray([(source,)])
+    assert together.lengths.tolist() == [len(tokens)]
+    assert together.grams(1)[:-1].tolist() == apart.runs(apart.starts, 1).tolist()
 
 
 def test_two_characters_are_about_a_word() -> None:

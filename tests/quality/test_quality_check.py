@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from envace.errors import EnvaceError
-from envace.quality import QualityResult, RehearsedOutput, Thresholds, check, gate
+from envace.quality import QualityResult, RehearsedOutput, Thresholds, check, gate, rehearsed_output
 from envace.quality.check import agreement, table
+from envace.quality.measures import MEASURES
 from envace.quality.suite import Requirement, requirements
 from envace.quality.validation import validate
+from envace.trajectory import Task, Tool, ToolCall
 
 THRESHOLDS = Thresholds(worlds=("agenda",), tools={"agenda": ("list", "move"), "shop": ("quote",)})
 
@@ -91,6 +94,72 @@ def test_each_planted_fault_gives_exactly_its_line(
     result = check([*good(), *extra], THRESHOLDS, tmp_path / "docs")
     assert result.failures == (line,)
     assert result.evaluated == result.expected
+
+
+@pytest.mark.parametrize("measure", ["own_role", "adds_up"])
+def test_a_planted_breach_of_a_measure_stops_the_check_and_names_the_tool(
+    tmp_path: Path, measure: str
+) -> None:
+    keeps = rows("shop", "quote", 30, 0, checks={measure: True})
+    breaks = rows("shop", "quote", 20, 0, checks={measure: False})
+    others = [row.model_copy(update={"checks": {measure: True}}) for row in good()]
+    result = check([*others, *keeps, *breaks], THRESHOLDS, tmp_path / "docs")
+    least = MEASURES[measure].least
+    name = measure.replace("_", " ")
+    assert result.failures == (f"shop.quote: {name} 0.66 < {least:.2f} (n=60)",)
+    assert (result.expected, result.evaluated) == (17, 17)
+    assert result.measures[measure]["shop.quote"].n == 60
+    with pytest.raises(EnvaceError, match=rf"shop\.quote: {name}"):
+        gate(result)
+
+
+def test_a_role_leak_in_one_response_of_twenty_is_enough(tmp_path: Path) -> None:
+    task = Task(id="t-1", world="shop", template="t", seed=1, tools=(), messages=())
+    call, tool = ToolCall(name="quote"), Tool(name="quote")
+    leaked = rehearsed_output(
+        "warmup", task, tool, call, '{"ok":true}<|act|>ok', '{"ok":true}', terminated=True
+    )
+    sound = rehearsed_output("warmup", task, tool, call, '{"ok":true}', '{"ok":true}', terminated=True)
+    result = check([*good(), *[sound] * 39, leaked], THRESHOLDS, tmp_path / "docs")
+    assert result.failures[0] == "shop.quote: own role 0.97 < 0.99 (n=40)"
+
+
+def test_a_measure_that_is_only_reported_stops_nothing_and_the_docs_say_so(tmp_path: Path) -> None:
+    bad = [*good(), *rows("shop", "quote", 6, 0, checks={"echo": False, "granted": True})]
+    thresholds = THRESHOLDS.model_copy(update={"reported": ("echo",)})
+    result = check(bad, thresholds, tmp_path / "docs")
+    assert (result.passed, result.failures) == (True, ())
+    assert result.warnings == ("shop.quote: echo 0.00 < 0.80 (n=6)",)
+    gate(result)
+    (suite,) = (tmp_path / "docs/expectations").glob("*.html")
+    assert "echo at least 0.8 (reported only: it stops nothing)" in suite.read_text(encoding="utf-8")
+
+
+def test_a_measure_is_required_where_it_applies_often_enough(tmp_path: Path) -> None:
+    few = [*good(), *rows("shop", "quote", THRESHOLDS.min_rows - 1, 0, checks={"echo": False})]
+    assert check(few, THRESHOLDS, tmp_path / "docs").passed
+    enough = [*few, few[-1]]
+    assert not check(enough, THRESHOLDS, tmp_path / "docs").passed
+    lower = THRESHOLDS.model_copy(update={"measures": {"echo": 0.0}})
+    assert check(enough, lower, tmp_path / "docs").passed
+
+
+def test_drift_against_the_accepted_run(tmp_path: Path) -> None:
+    longer = [row.model_copy(update={"predicted": row.predicted + " " * 30}) for row in good()]
+    result = check(good(), THRESHOLDS, tmp_path / "docs", accepted=good())
+    assert result.passed and result.expected == 17 and set(result.drift.values()) == {0.0}
+    result = check(longer, THRESHOLDS, tmp_path / "docs", accepted=good())
+    assert result.evaluated == result.expected == 17
+    (line,) = result.failures
+    assert line.startswith("all: drift of response length (PSI) ") and line.endswith(" > 0.25 (n=30)")
+    reported = THRESHOLDS.model_copy(update={"reported": ("drift",)})
+    assert check(longer, reported, tmp_path / "docs", accepted=good()).warnings == (line,)
+
+
+def test_an_unknown_measure_is_refused() -> None:
+    for field in ({"measures": {"eco": 0.5}}, {"reported": ("eco",)}):
+        with pytest.raises(ValidationError, match=r"no measure eco: one of own_role, "):
+            Thresholds(worlds=(), tools={}, **field)
 
 
 def test_a_tool_with_error_rows_only_does_not_pass_for_want_of_core_rows(tmp_path: Path) -> None:
