@@ -106,9 +106,13 @@ def parser() -> argparse.ArgumentParser:
     add = commands.add_parser("serve", help="OpenAI-compatible server over a policy, with private rehearsal")
     add.add_argument("model", type=Path, metavar="FOLDER", help="a trained policy, e.g. models/trained")
     add.add_argument("--host", default="127.0.0.1")
-    add.add_argument("--port", type=int, default=8000)
+    add.add_argument("--port", type=int, default=8000, help="0 takes a free one")
     add.add_argument("--branches", type=int, default=8, help="branches of a private rehearsal")
     add.add_argument("--max-tokens", type=int, default=128, help="tokens of a reply without a limit")
+    add.add_argument("--running", type=int, default=64, help="requests at work at once")
+    add.add_argument("--waiting", type=int, default=256, help="requests in line; more are answered 429")
+    add.add_argument("--per-minute", type=int, default=0, help="requests a minute from one address; 0: any")
+    add.add_argument("--timeout", type=float, default=600, help="seconds in which a request is answered")
     add.set_defaults(run=serve)
 
     add = commands.add_parser("harness", help="benchmark harnesses in their own environments")
@@ -221,12 +225,21 @@ def rehearse(arguments: argparse.Namespace) -> None:
 
 def serve(arguments: argparse.Namespace) -> None:
     """envace serve."""
+    from envace.serve.limits import Limits
     from envace.serve.policy_backend import load_backend
     from envace.serve.runner import serve_forever
 
+    if arguments.running < 1 or arguments.timeout <= 0 or min(arguments.waiting, arguments.per_minute) < 0:
+        raise EnvaceError("a limit below its least", "--running from 1, --timeout above 0, the others from 0")
+    limits = Limits(
+        seconds=arguments.timeout,
+        running=arguments.running,
+        waiting=arguments.waiting,
+        per_minute=arguments.per_minute,
+    )
     backend = load_backend(arguments.model, arguments.branches, arguments.max_tokens)
-    print(f"serving {', '.join(backend.models())} on http://{arguments.host}:{arguments.port}/v1", flush=True)
-    serve_forever(backend, arguments.host, arguments.port)
+    print(f"models: {', '.join(backend.models())}", flush=True)
+    serve_forever(backend, arguments.host, arguments.port, limits)
 
 
 def harness(arguments: argparse.Namespace) -> None:

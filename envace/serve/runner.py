@@ -82,8 +82,7 @@ def served(
                 if not thread.is_alive():
                     raise EnvaceError("the server stopped while it started", "see the lines above")
                 time.sleep(0.01)
-            name = f"[{host}]" if ":" in host else host
-            yield f"http://{name}:{sock.getsockname()[1]}/v1"
+            yield base_url(host, sock)
         finally:
             server.should_exit = True
             thread.join(timeout=10)
@@ -95,4 +94,11 @@ def serve_forever(
     """Serve `backend` until SIGTERM or SIGINT; the key, where set, comes from `ENVACE_API_KEY`."""
     server = make_server(backend, host, limits)
     with listen(host, port) as sock:
+        print(f"serving on {base_url(host, sock)}", flush=True)
         server.run(sockets=[sock])
+
+
+def base_url(host: str, sock: socket.socket) -> str:
+    """Where clients find the server behind a bound socket."""
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{sock.getsockname()[1]}/v1"
