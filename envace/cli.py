@@ -104,7 +104,10 @@ def parser() -> argparse.ArgumentParser:
     add.set_defaults(run=rehearse)
 
     add = commands.add_parser("serve", help="OpenAI-compatible server over a policy, with private rehearsal")
-    add.add_argument("model", type=Path, metavar="FOLDER", help="a trained policy, e.g. models/trained")
+    add.add_argument(
+        "model", type=Path, nargs="?", metavar="FOLDER", help="a trained policy, e.g. models/trained"
+    )
+    add.add_argument("--upstream", metavar="URL", help="instead of a policy: an OpenAI-compatible server")
     add.add_argument("--host", default="127.0.0.1")
     add.add_argument("--port", type=int, default=8000, help="0 takes a free one")
     add.add_argument("--branches", type=int, default=8, help="branches of a private rehearsal")
@@ -225,21 +228,9 @@ def rehearse(arguments: argparse.Namespace) -> None:
 
 def serve(arguments: argparse.Namespace) -> None:
     """envace serve."""
-    from envace.serve.limits import Limits
-    from envace.serve.policy_backend import load_backend
-    from envace.serve.runner import serve_forever
+    from envace.serve.command import serve
 
-    if arguments.running < 1 or arguments.timeout <= 0 or min(arguments.waiting, arguments.per_minute) < 0:
-        raise EnvaceError("a limit below its least", "--running from 1, --timeout above 0, the others from 0")
-    limits = Limits(
-        seconds=arguments.timeout,
-        running=arguments.running,
-        waiting=arguments.waiting,
-        per_minute=arguments.per_minute,
-    )
-    backend = load_backend(arguments.model, arguments.branches, arguments.max_tokens)
-    print(f"models: {', '.join(backend.models())}", flush=True)
-    serve_forever(backend, arguments.host, arguments.port, limits)
+    serve(arguments)
 
 
 def harness(arguments: argparse.Namespace) -> None:

@@ -77,7 +77,7 @@ def strategy(name: str, settings: Settings | None = None) -> Named:
     """
     stem, _, memory = name.partition("+")
     kind, budget = stem, ""
-    if found := re.fullmatch(r"(.+)-(\d+)", stem):
+    if found := re.fullmatch(r"(.+)-(\d{1,9})", stem):
         kind, budget = found.groups()
     if kind not in STRATEGIES:
         raise EnvaceError(f"no rehearsal strategy {name!r}", f"one of {', '.join(STRATEGIES)}")

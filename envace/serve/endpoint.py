@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 LEFT = 499
 """Status under which requests are counted whose client left."""
 LINGER_SECONDS = 5.0
-"""How long the rest of a refused body is read, unkept, so that its sender comes to read the refusal."""
+"""How long a refusal may take: the rest of its body is read, unkept, so that the sender comes to read it."""
 
 
 class ChatEndpoint:
@@ -70,9 +70,11 @@ class ChatEndpoint:
         except RequestError as error:
             await response.refuse(error)
         except TimeoutError:
-            await response.refuse(
-                RequestError(f"not answered within {self.limits.seconds:g} s", "timeout", 504)
-            )
+            late = RequestError(f"not answered within {self.limits.seconds:g} s", "timeout", 504)
+            # A client that does not read would hold up the refusal as it held up the answer.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LINGER_SECONDS):
+                    await response.refuse(late)
         except Exception as error:
             log.exception("a request failed")
             await response.refuse(RequestError(f"{type(error).__name__}: {error}", None, 500))
@@ -99,7 +101,8 @@ class Response:
         async with aclosing(answer.rest) as rest:
             stream = {"content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache"}
             await self._head(answer.status, {**stream, **answer.headers})
-            await self._body(answer.body, more=True)
+            if answer.body:
+                await self._body(answer.body, more=True)
             async for chunk in rest:
                 await self._body(chunk, more=True)
         await self._body(b"")

@@ -19,11 +19,11 @@ class RequestError(Exception):
     def __init__(
         self, message: str, code: str | None = None, status: int = 400, retry_after: int = 0
     ) -> None:
-        self.message = message
+        self.message = " ".join(message.split())
         self.code = code
         self.status = status
         self.retry_after = retry_after
-        super().__init__(message)
+        super().__init__(self.message)
 
     def body(self) -> dict[str, Any]:
         """OpenAI's error shape."""

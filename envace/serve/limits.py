@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from envace.serve.errors import RequestError
 
+MOST_BUDGET = 64
+"""Largest rehearsal budget a request may ask for, unless the server's own is larger."""
+
 
 @dataclass(frozen=True)
 class Limits:

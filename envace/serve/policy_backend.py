@@ -12,12 +12,11 @@ from envace.rehearsal.strategies import Named, strategy
 from envace.serve.backend import Caller, ChatReply, ChatRequest, ContextTooLongError, Delta
 from envace.serve.batching import Batcher, CallerEngine
 from envace.serve.errors import RequestError
+from envace.serve.limits import MOST_BUDGET
 from envace.serve.turn import Turn, decided_turn
 
 ATTEMPTS = 4
 """Turns written at most to get a forced call that is legible."""
-MOST_BUDGET = 64
-"""Largest rehearsal budget a request may ask for."""
 
 
 class Nobody:
@@ -127,8 +126,8 @@ class PolicyBackend:
         except EnvaceError as error:
             status = (400, "unsupported_value") if request.strategy else (404, "model_not_found")
             raise RequestError(str(error), status[1], status[0]) from error
-        if chosen.budget > MOST_BUDGET:
-            raise RequestError(f"a rehearsal budget of {chosen.budget}: at most {MOST_BUDGET}")
+        if chosen.budget > (most := max(MOST_BUDGET, self.branches)):
+            raise RequestError(f"a rehearsal budget of {chosen.budget}: at most {most}")
         return chosen
 
     def _turn(self, request: ChatRequest, number: int, forced: bool = True) -> Turn:

@@ -33,6 +33,7 @@ class Turn:
         self._end = min(template.end_ids)
         self._shown = ""
         self._reported = 0
+        self._next = 1
 
     def add(self, sampled: Sampled) -> bool:
         """Take a token; False when a stop text came, which ends the turn."""
@@ -41,19 +42,23 @@ class Turn:
 
     def news(self) -> Delta | None:
         """What became certain since the last time, or None."""
+        if len(self.sampled) < self._next:
+            return None
+        # A long turn is read again in steps that grow with it, or reading would cost its square.
+        self._next = len(self.sampled) + 1 + len(self.sampled) // 64
         text, _ = self._cut(self._prose())
         text = text[: len(text) - held_back(text, (*self.stop, CALL, THINK))].rstrip("\n")
         if not text.startswith(self._shown):
             text = self._shown
         content, self._shown = text[len(self._shown) :], text
-        logprobs = self.logprobs()[self._reported :] if self._wanted else ()
+        logprobs = self.logprobs(self._reported) if self._wanted else ()
         if not content:
             return None
         self._reported += len(logprobs)
         return Delta(choice=self.number, content=content, logprobs=logprobs)
 
-    def logprobs(self) -> tuple[TokenLogprob, ...]:
-        """Log-probabilities of all tokens so far."""
+    def logprobs(self, start: int = 0) -> tuple[TokenLogprob, ...]:
+        """Log-probabilities of the tokens so far, from number `start`."""
 
         def text(token: int) -> str:
             return self.template.raw([token])
@@ -64,7 +69,7 @@ class Turn:
                 logprob=item.logprob,
                 top=tuple((text(token), value) for token, value in item.alternatives),
             )
-            for item in self.sampled
+            for item in self.sampled[start:]
         )
 
     def finish(self, stopped: bool, parallel: bool) -> tuple[Message, FinishReason]:
