@@ -15,18 +15,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import yaml
+import vllm_cpu
 
-from envace.benchmarks.harness import default_root
 from envace.engines import Sampling, engine
 from envace.errors import EnvaceError
-from envace.files import atomic_folder, read_json, write_json
+from envace.files import read_json, write_json
 from envace.models.build import load
-from envace.models.wheel import wheel
-from envace.params import WheelModel
 
 HERE = Path(__file__).parent
-POLICY = Path("conf/model/smollm2_135m.yaml")
 ROUNDS, ROWS, HISTORY, CALL = 5, 8, 2000, 16
 """Alternations, roll-outs at once, tokens of a roll-out's history, tokens of the call that ends it."""
 KEPT = ROWS * (HISTORY + CALL)
@@ -84,24 +80,11 @@ def switch(folder: Path) -> dict[str, float]:
 
 def lockstep() -> dict[str, float]:
     """Useful tokens a second of 64 roll-outs, both in vLLM's own environment; see `lockstep.py`."""
-    python = default_root() / "vllm" / "venv" / "bin" / "python"
-    if not python.is_file():
-        raise EnvaceError("no environment for vLLM", "run scripts/vllm_env.sh")
-    folder, outcome = Path(".scratch/smollm2_135m"), Path(".scratch/lockstep.json").absolute()
-    if not folder.is_dir():
-        with atomic_folder(folder) as fresh:
-            wheel(WheelModel(**yaml.safe_load(POLICY.read_text())), 0, fresh)
+    folder, outcome = vllm_cpu.smollm2(), Path(".scratch/lockstep.json").absolute()
     outcome.unlink(missing_ok=True)
-    # Left alone, vLLM binds one thread a physical core, and `generate` in the same process gets no more.
-    cores = ",".join(map(str, sorted(os.sched_getaffinity(0))))
-    settings = {
-        "VLLM_CPU_KVCACHE_SPACE": "2",
-        "VLLM_CPU_OMP_THREADS_BIND": cores,
-        "VLLM_LOGGING_LEVEL": "ERROR",
-    }
     done = subprocess.run(
-        [python.absolute(), HERE / "lockstep.py", folder.absolute(), outcome],
-        env=os.environ | settings,
+        [vllm_cpu.python(), HERE / "lockstep.py", folder, outcome],
+        env=os.environ | vllm_cpu.settings(),
         stdout=subprocess.DEVNULL,
     )
     if done.returncode or not outcome.is_file():

@@ -104,11 +104,18 @@ def parser() -> argparse.ArgumentParser:
     add.set_defaults(run=rehearse)
 
     add = commands.add_parser("serve", help="OpenAI-compatible server over a policy, with private rehearsal")
-    add.add_argument("model", type=Path, metavar="FOLDER", help="a trained policy, e.g. models/trained")
+    add.add_argument(
+        "model", type=Path, nargs="?", metavar="FOLDER", help="a trained policy, e.g. models/trained"
+    )
+    add.add_argument("--upstream", metavar="URL", help="instead of a policy: an OpenAI-compatible server")
     add.add_argument("--host", default="127.0.0.1")
-    add.add_argument("--port", type=int, default=8000)
+    add.add_argument("--port", type=int, default=8000, help="0 takes a free one")
     add.add_argument("--branches", type=int, default=8, help="branches of a private rehearsal")
     add.add_argument("--max-tokens", type=int, default=128, help="tokens of a reply without a limit")
+    add.add_argument("--running", type=int, default=64, help="requests at work at once")
+    add.add_argument("--waiting", type=int, default=256, help="requests in line; more are answered 429")
+    add.add_argument("--per-minute", type=int, default=0, help="requests a minute from one address; 0: any")
+    add.add_argument("--timeout", type=float, default=600, help="seconds in which a request is answered")
     add.set_defaults(run=serve)
 
     add = commands.add_parser("guard", help="MCP proxy that rehearses irreversible calls before they pass")
@@ -225,12 +232,9 @@ def rehearse(arguments: argparse.Namespace) -> None:
 
 def serve(arguments: argparse.Namespace) -> None:
     """envace serve."""
-    from envace.serve.policy_backend import load_backend
-    from envace.serve.runner import serve_forever
+    from envace.serve.command import serve
 
-    backend = load_backend(arguments.model, arguments.branches, arguments.max_tokens)
-    print(f"serving {', '.join(backend.models())} on http://{arguments.host}:{arguments.port}/v1", flush=True)
-    serve_forever(backend, arguments.host, arguments.port)
+    serve(arguments)
 
 
 def guard(arguments: argparse.Namespace) -> None:

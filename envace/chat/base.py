@@ -54,6 +54,10 @@ class Template(Protocol):
         """True when an act turn came to its end and asks for no call."""
         ...
 
+    def call_opening(self, name: str) -> list[int]:
+        """The first tokens of an act turn that calls `name`; an empty name is left to the act role."""
+        ...
+
     def after_act(self, context: Sequence[int], sampled: Sequence[int]) -> list[int]:
         """What later turns see of the stream once an act turn with calls is over.
 

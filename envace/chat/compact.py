@@ -125,6 +125,10 @@ class CompactTemplate:
         """True when the turn ended in `<|end|>`."""
         return bool(sampled) and sampled[-1] == END
 
+    def call_opening(self, name: str) -> list[int]:
+        """Up to the name; how it goes on is one unit of the tokenizer, so it is left to the act role."""
+        return self.encode('{"name":"' + json.dumps(name, ensure_ascii=False)[1:-1])
+
     def after_act(self, context: Sequence[int], sampled: Sequence[int]) -> list[int]:
         """Nothing ever leaves the history."""
         return [*context, *sampled]

@@ -10,6 +10,7 @@ writes from `<tool_response>` to `</tool_response>`; where that marker is no tok
 response is a user turn and `<|im_end|>` ends it. Everything between the turns is a bridge.
 """
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -211,6 +212,11 @@ class HermesTemplate:
     def _finished(self, sampled: Sequence[int]) -> bool:
         closed = self._id(THINK) not in sampled or self._thought_end in sampled
         return bool(sampled) and sampled[-1] == self.call_end and closed
+
+    def call_opening(self, name: str) -> list[int]:
+        """Up to the arguments, or up to the name."""
+        named = json.dumps(name, ensure_ascii=False) + ', "arguments":' if name else '"'
+        return self._tokens(CALL, f'\n{{"name": {named}')
 
     def after_act(self, context: Sequence[int], sampled: Sequence[int]) -> list[int]:
         """The stream with the turn, less the thought that leaves the history."""

@@ -130,6 +130,12 @@ def fitted_messages(
     )
 
 
+def whole_conversation(layout: PromptedLayout, situation: Situation) -> tuple[Message, Message]:
+    """The environment role's conversation whatever its length, for a model whose tokens are not known."""
+    history = _history(situation.messages) if layout.history else []
+    return _conversation(layout, situation, history, (), False)
+
+
 def environment_streams(
     template: Template,
     layout: PromptedLayout,

@@ -3,10 +3,22 @@
 from importlib import import_module
 from typing import Any
 
-from envace.engines.base import Completion, Engine, Sampling, TrainableEngine
+from envace.engines.base import (
+    BatchingEngine,
+    Completion,
+    Engine,
+    Job,
+    Listener,
+    Sampled,
+    Sampling,
+    TrainableEngine,
+)
 from envace.errors import EnvaceError
 
-__all__ = ["ENGINES", "Completion", "Engine", "Sampling", "TrainableEngine", "engine"]
+__all__ = [
+    "ENGINES", "BatchingEngine", "Completion", "Engine", "Job", "Listener", "Sampled", "Sampling",
+    "TrainableEngine", "engine",
+]  # fmt: skip
 
 ENGINES = {
     "hf": "envace.engines.hf:HFEngine",

@@ -1,8 +1,8 @@
 """Where tokens come from: prompts of token ids in, sampled tokens and log-probabilities out."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,27 @@ class Sampling:
     """Sample from the fewest likeliest tokens whose probabilities reach this sum; 1 keeps all."""
     continued: bool = False
     """A later prompt will extend these completions: an engine that can keep their states does."""
+    alternatives: int = 0
+    """How many of the likeliest tokens to report at each place; only a `BatchingEngine` does."""
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """One token."""
+
+    token: int
+    """Its id."""
+    logprob: float
+    """Its log-probability, as in `Completion.logprobs`."""
+    alternatives: tuple[tuple[int, float], ...] = ()
+    """The likeliest tokens at its place with their log-probabilities, likeliest first."""
+
+
+Listener = Callable[[int, Sampled], bool]
+"""Told (number of the completion, token) as each is sampled; False ends that completion there.
+
+Completions are numbered over all prompts: `i * n + k` is sample `k` of prompt `i`.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,7 +59,23 @@ class Completion:
     distribution at T = 1 without top-p.
     """
     stopped: bool
-    """True when a stop token ended it, False when the limit did."""
+    """True when a stop token ended it, False when the limit or a listener did."""
+    alternatives: list[tuple[tuple[int, float], ...]] = field(default_factory=list)
+    """Likeliest tokens at each place; empty when they were not asked for."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One request among others: what `Engine.generate` takes, and who listens."""
+
+    prompts: Sequence[Sequence[int]]
+    """Prompts of token ids."""
+    sampling: Sampling
+    """How to sample."""
+    n: int = 1
+    """Completions for each prompt."""
+    listener: Listener | None = None
+    """Reads along and may end completions early."""
 
 
 class Engine(Protocol):
@@ -51,6 +88,15 @@ class Engine(Protocol):
         self, prompts: Sequence[Sequence[int]], sampling: Sampling, n: int = 1
     ) -> list[list[Completion]]:
         """Sample `n` completions for each prompt, in the order given."""
+        ...
+
+
+@runtime_checkable
+class BatchingEngine(Engine, Protocol):
+    """An engine that decodes different requests together."""
+
+    def run(self, jobs: Sequence[Job]) -> list[list[list[Completion]]]:
+        """Sample for every job, all in one batch; each gets what it would have got alone."""
         ...
 
 

@@ -29,13 +29,17 @@ def log_distribution(logits: torch.Tensor, sampling: Sampling, never: torch.Tens
     return logprobs if sampling.top_p >= 1 else _nucleus(logprobs, sampling.top_p)
 
 
-def draw(logprobs: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    """One token a row by inversion: one random number a row, not one for each token id.
+def chances(rows: int, generator: torch.Generator) -> torch.Tensor:
+    """A random number in [0, 1) a row, float32 [rows, 1].
 
-    The numbers come from a generator on the CPU, so that a seed means the same on every device.
+    They come from a generator on the CPU, so that a seed means the same on every device.
     """
+    return torch.rand(rows, 1, generator=generator, dtype=torch.float32)
+
+
+def draw(logprobs: torch.Tensor, chance: torch.Tensor) -> torch.Tensor:
+    """One token a row by inversion: one of the `chances` a row, not one for each token id."""
     cumulative = logprobs.double().exp().cumsum(-1)
-    chance = torch.rand(len(logprobs), 1, generator=generator, dtype=torch.float32)
     # A float32 chance is at most 1 - 2^-24, so its product stays below the total; `right`
     # skips ids of no probability even at chance 0.
     level = chance.to(logprobs.device).double() * cumulative[:, -1:]

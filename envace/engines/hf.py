@@ -5,17 +5,18 @@ the next turn or the same turn in the other role, is prefilled with its new toke
 """
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import torch
 from transformers import DynamicCache
 
-from envace.engines.base import Completion, Sampling
+from envace.engines.base import Completion, Job, Sampling
 from envace.engines.cache import growing_cache, row_states
-from envace.engines.distribution import draw, log_distribution
 from envace.engines.prefix import PrefixStore
+from envace.engines.rows import Part, Row, batches, kin_of, rows_of, sample
 from envace.errors import EnvaceError
 
 KEPT_TOKENS = 131_072
@@ -37,14 +38,14 @@ class _Batch:
     logits: torch.Tensor
     """Logits of the next token, [rows, padded vocabulary]."""
 
-    def repeat(self, n: int) -> None:
-        """Repeat every row, for the samples of one prompt."""
-        self.cache.batch_repeat_interleave(n)
-        self.logits, self.mask = self.logits.repeat_interleave(n, 0), self.mask.repeat_interleave(n, 0)
-        self.position = self.position.repeat_interleave(n, 0)
+    def repeat(self, counts: torch.Tensor) -> None:
+        """Repeat every row that often, for the samples of its prompt."""
+        rows = torch.arange(len(counts), device=counts.device).repeat_interleave(counts)
+        self.keep(rows)
+        self.logits = self.logits[rows]
 
     def keep(self, rows: torch.Tensor) -> None:
-        """Drop all other rows."""
+        """Drop all other rows; a row may be kept several times. The logits stay."""
         self.cache.batch_select_indices(rows)
         self.mask, self.position = self.mask[rows], self.position[rows]
 
@@ -84,24 +85,28 @@ class HFEngine:
         accepted = inspect.signature(model.forward).parameters
         self._cache_name = "cache" if "cache" in accepted else "past_key_values"
 
-    @torch.no_grad()
     def generate(
         self, prompts: Sequence[Sequence[int]], sampling: Sampling, n: int = 1
     ) -> list[list[Completion]]:
         """Sample `n` completions for each prompt; see `Engine`."""
+        return self.run([Job(prompts, sampling, n)])[0]
+
+    @torch.no_grad()
+    def run(self, jobs: Sequence[Job]) -> list[list[list[Completion]]]:
+        """Sample for every job, together; see `BatchingEngine`."""
         self._forget_former_weights()
         training = self.model.training
         self.model.eval()
-        generator = torch.Generator().manual_seed(sampling.seed)
-        results: dict[int, list[Completion]] = {}
-        # Similar lengths together: less left padding, same tokens for the same seed.
-        order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
-        for chosen in _slices(order, max(1, self.max_rows // n)):
-            completions = self._decode([list(prompts[i]) for i in chosen], sampling, n, generator)
-            for position, index in enumerate(chosen):
-                results[index] = completions[position * n : (position + 1) * n]
+        done: dict[tuple[int, int], Completion] = {}
+        for batch in batches(jobs, self.max_rows):
+            rows = rows_of(batch)
+            self._decode(batch, rows)
+            done |= {(row.part.number, row.number): row.completion() for row in rows}
         self.model.train(training)
-        return [results[index] for index in range(len(prompts))]
+        return [
+            [[done[number, i * job.n + k] for k in range(job.n)] for i in range(len(job.prompts))]
+            for number, job in enumerate(jobs)
+        ]
 
     def sync(self, model: Any) -> float:
         """Forget the states of former weights; see `TrainableEngine`.
@@ -120,55 +125,42 @@ class HFEngine:
             self.store.clear()
             self._versions = versions
 
-    def _decode(
-        self, prompts: list[list[int]], sampling: Sampling, n: int, generator: torch.Generator
-    ) -> list[Completion]:
+    def _decode(self, parts: Sequence[Part], rows: list[Row]) -> None:
+        """Fill the rows, which are those of `parts`."""
         device = self.model.device
-        never = torch.tensor(
-            [*sampling.forbidden_ids, *range(self.vocabulary, self.model.config.vocab_size)],
-            dtype=torch.long, device=device,
-        )  # fmt: skip
-        batch = self._prefill(prompts, sampling.max_new_tokens)
-        if n > 1:
-            batch.repeat(n)
-        rows = list(range(len(prompts) * n))
-        sampled: list[list[int]] = [[] for _ in rows]
-        logprobs: list[list[float]] = [[] for _ in rows]
-        stopped = [False] * len(rows)
-        for step in range(sampling.max_new_tokens):
-            distribution = log_distribution(batch.logits, sampling, never)
-            tokens = distribution.argmax(-1) if sampling.temperature == 0 else draw(distribution, generator)
+        beyond = range(self.vocabulary, self.model.config.vocab_size)
+        prompts = [list(part.job.prompts[index]) for part in parts for index in part.chosen]
+        batch = self._prefill(prompts, max(part.job.sampling.max_new_tokens for part in parts))
+        if len(rows) > len(prompts):
+            batch.repeat(torch.tensor([part.job.n for part in parts for _ in part.chosen], device=device))
+        kin = kin_of(rows, beyond, device)
+        for step in count():
+            tokens, distribution = sample(kin, batch.logits)
             values = distribution.gather(1, tokens[:, None])[:, 0]
             self.generated_tokens += len(rows)
             keep: list[int] = []
-            leave: list[int] = []
             for local, (row, token, value) in enumerate(
                 zip(rows, tokens.tolist(), values.tolist(), strict=True)
             ):
-                sampled[row].append(token)
-                logprobs[row].append(value)
-                stopped[row] = token in sampling.stop_ids
-                last = stopped[row] or step + 1 == sampling.max_new_tokens
-                (leave if last else keep).append(local)
-            filled = batch.width + step
-            for local in leave:
-                row = rows[local]
-                # The last token was sampled but not fed, so it has no states yet.
-                self._remember(prompts[row // n] + sampled[row][:-1], batch, local, filled, sampling)
+                if row.add(token, value, distribution[local]):
+                    keep.append(local)
+                else:
+                    self._remember(row, batch, local, batch.width + step)
             if not keep:
-                break
-            if leave:
+                return
+            if len(keep) < len(rows):
                 index = torch.tensor(keep, device=device)
                 batch.keep(index)
                 rows = [rows[local] for local in keep]
+                kin = kin_of(rows, beyond, device)
                 tokens = tokens[index]
             out = self._forward(
-                batch.cache, input_ids=tokens[:, None], attention_mask=batch.mask[:, : filled + 1],
+                batch.cache, input_ids=tokens[:, None],
+                attention_mask=batch.mask[:, : batch.width + step + 1],
                 position_ids=batch.position[:, None],
             )  # fmt: skip
             batch.logits = out.logits[:, -1]
             batch.position = batch.position + 1
-        return [Completion(*row) for row in zip(sampled, logprobs, stopped, strict=True)]
 
     def _prefill(self, prompts: list[list[int]], new: int) -> _Batch:
         """Feed what the store lacks of every prompt.
@@ -199,18 +191,15 @@ class HFEngine:
         )  # fmt: skip
         return _Batch(cache, mask, width, mask[:, :width].sum(1), out.logits[:, -1])
 
-    def _remember(self, ids: list[int], batch: _Batch, row: int, filled: int, sampling: Sampling) -> None:
+    def _remember(self, row: Row, batch: _Batch, local: int, filled: int) -> None:
         """Put a finished row into the store, with its states where it will be continued."""
-        if not sampling.continued:
+        # The last token was sampled but not fed, so it has no states yet.
+        ids = row.prompt + row.ids[:-1]
+        if not row.part.job.sampling.continued:
             self.store.put(ids, None)
             return
-        slots = batch.mask[row, :filled].nonzero()[:, 0]
-        self.store.put(ids, lambda start: row_states(batch.cache, row, slots[start:]))
+        slots = batch.mask[local, :filled].nonzero()[:, 0]
+        self.store.put(ids, lambda start: row_states(batch.cache, local, slots[start:]))
 
     def _forward(self, cache: DynamicCache, **inputs: Any) -> Any:
         return self.model(**inputs, **{self._cache_name: cache}, use_cache=True)
-
-
-def _slices(items: list[int], size: int) -> Iterator[list[int]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

@@ -40,6 +40,8 @@ class Named:
     """Strategy, budget and memory, as in `parallel-4` or `parallel-4+policy`."""
     inner: Strategy
     """The strategy."""
+    budget: int
+    """How much it rehearses."""
 
     @property
     def every_turn(self) -> bool:
@@ -75,7 +77,7 @@ def strategy(name: str, settings: Settings | None = None) -> Named:
     """
     stem, _, memory = name.partition("+")
     kind, budget = stem, ""
-    if found := re.fullmatch(r"(.+)-(\d+)", stem):
+    if found := re.fullmatch(r"(.+)-(\d{1,9})", stem):
         kind, budget = found.groups()
     if kind not in STRATEGIES:
         raise EnvaceError(f"no rehearsal strategy {name!r}", f"one of {', '.join(STRATEGIES)}")
@@ -86,4 +88,4 @@ def strategy(name: str, settings: Settings | None = None) -> Named:
     if settings.budget < 1:
         raise EnvaceError(f"{name}: a budget of {settings.budget}", "at least 1, or `none`")
     full = "none" if kind == "none" else f"{kind}-{settings.budget}"
-    return Named(full + (f"+{memory}" if memory else ""), STRATEGIES[kind](settings))
+    return Named(full + (f"+{memory}" if memory else ""), STRATEGIES[kind](settings), settings.budget)

@@ -1,14 +1,16 @@
-"""OpenAI chat JSON to our records and back.
+"""OpenAI chat JSON to our records, and messages and tools back; replies are in `reply_format`.
 
 Source of the format: the OpenAI API reference, "Create chat completion".
 """
 
 import json
-from typing import Any
+from collections.abc import Collection
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from envace.serve.backend import ChatReply, ChatRequest
+from envace.serve.backend import ChatRequest
+from envace.serve.errors import RequestError
 from envace.trajectory.records import Message, Tool, ToolCall, compact
 
 RAW_ARGUMENTS = "_raw"
@@ -65,6 +67,19 @@ class WireTool(Lenient):
     function: WireToolFunction
 
 
+class WireRehearsal(Lenient):
+    """Our own field `rehearsal` of a request."""
+
+    strategy: str = ""
+    trace: bool = False
+
+
+class WireStreamOptions(Lenient):
+    """The field `stream_options`."""
+
+    include_usage: bool = False
+
+
 class WireRequest(Lenient):
     """The body of a chat completion."""
 
@@ -72,12 +87,19 @@ class WireRequest(Lenient):
     messages: list[WireMessage] = Field(min_length=1)
     tools: list[WireTool] | None = None
     tool_choice: Any = None
+    parallel_tool_calls: bool | None = None
     temperature: float | None = Field(default=None, ge=0, le=2)
+    top_p: float | None = Field(default=None, gt=0, le=1)
     max_tokens: int | None = Field(default=None, ge=1)
     max_completion_tokens: int | None = Field(default=None, ge=1)
+    stop: Annotated[str, Field(min_length=1)] | list[Annotated[str, Field(min_length=1)]] | None = None
     seed: int | None = None
     n: int | None = Field(default=None, ge=1, le=128)
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=20)
     stream: bool | None = None
+    stream_options: WireStreamOptions | None = None
+    rehearsal: WireRehearsal | None = None
 
 
 def decode_arguments(text: str | dict[str, Any]) -> dict[str, Any]:
@@ -153,45 +175,50 @@ def tool_to_wire(tool: Tool) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
+def forced_tool(choice: Any, names: Collection[str]) -> str | None:
+    """What `tool_choice` forces: one of `names`, any when empty, None for nothing.
+
+    Raises:
+        RequestError: It is no choice, or there is no such tool.
+    """
+    if choice in (None, "auto", "none"):
+        return None
+    wanted = ""
+    if choice != "required":
+        function = choice.get("function") if isinstance(choice, dict) else None
+        name = function.get("name") if isinstance(function, dict) else None
+        if not isinstance(name, str) or not name:
+            raise RequestError(
+                "tool_choice must be auto, none, required or name a function", "unsupported_value"
+            )
+        wanted = name
+    if not names or (wanted and wanted not in names):
+        raise RequestError(f"tool_choice asks for {wanted or 'a call'}, tools do not offer it")
+    return wanted
+
+
 def request_from_wire(wire: WireRequest, default_model: str) -> ChatRequest:
-    """A request body as a record; absent fields take OpenAI's defaults."""
+    """A request body as a record; absent fields take OpenAI's defaults.
+
+    Raises:
+        pydantic.ValidationError: A message or tool is not valid.
+        RequestError: Fields contradict one another.
+    """
+    tools = () if wire.tool_choice == "none" else tuple(map(tool_from_wire, wire.tools or ()))
+    if wire.top_logprobs is not None and not wire.logprobs:
+        raise RequestError("top_logprobs: needs logprobs=true")
     return ChatRequest(
         model=wire.model or default_model,
         messages=tuple(message_from_wire(message) for message in wire.messages),
-        tools=() if wire.tool_choice == "none" else tuple(map(tool_from_wire, wire.tools or ())),
+        tools=tools,
+        forced=forced_tool(wire.tool_choice, {tool.name for tool in tools}),
+        parallel=wire.parallel_tool_calls is not False,
         temperature=1.0 if wire.temperature is None else wire.temperature,
+        top_p=wire.top_p or 1.0,
         max_tokens=wire.max_completion_tokens or wire.max_tokens,
+        stop=(wire.stop,) if isinstance(wire.stop, str) else tuple(wire.stop or ()),
         seed=wire.seed,
         n=wire.n or 1,
+        alternatives=(wire.top_logprobs or 0) if wire.logprobs else None,
+        strategy=wire.rehearsal.strategy if wire.rehearsal else "",
     )
-
-
-def reply_to_wire(reply: ChatReply, model: str, reply_id: str, created: int) -> dict[str, Any]:
-    """A reply as a chat completion object.
-
-    `usage.completion_tokens` counts the turns returned; private rehearsal is reported apart, under
-    `completion_tokens_details.rehearsal_tokens`, and `total_tokens` holds both and the prompt.
-    """
-    choices = [
-        {
-            "index": index,
-            "message": message_to_wire(message, f"{reply_id}_{index}"),
-            "finish_reason": reason,
-            "logprobs": None,
-        }
-        for index, (message, reason) in enumerate(zip(reply.messages, reply.finish_reasons, strict=True))
-    ]
-    usage = {
-        "prompt_tokens": reply.prompt_tokens,
-        "completion_tokens": reply.completion_tokens,
-        "total_tokens": reply.prompt_tokens + reply.completion_tokens + reply.rehearsal_tokens,
-        "completion_tokens_details": {"rehearsal_tokens": reply.rehearsal_tokens},
-    }
-    return {
-        "id": f"chatcmpl-{reply_id}",
-        "object": "chat.completion",
-        "created": created,
-        "model": model,
-        "choices": choices,
-        "usage": usage,
-    }

@@ -1,13 +1,35 @@
 """The server's backend over a policy in process."""
 
+import secrets
+from dataclasses import replace
 from pathlib import Path
 
 from envace.chat import Template, load_template
-from envace.engines import Engine, Sampling
-from envace.rehearsal.base import Conversation, Policy, Settings
-from envace.rehearsal.strategies import strategy
-from envace.serve.backend import ChatReply, ChatRequest, ContextTooLongError, FinishReason
-from envace.trajectory import Message, ToolCall
+from envace.engines import Engine, Job, Sampled, Sampling
+from envace.errors import EnvaceError
+from envace.rehearsal.base import Conversation, Policy, Preparation, Settings
+from envace.rehearsal.strategies import Named, strategy
+from envace.serve.backend import Caller, ChatReply, ChatRequest, ContextTooLongError, Delta
+from envace.serve.batching import Batcher, CallerEngine
+from envace.serve.errors import RequestError
+from envace.serve.limits import MOST_BUDGET
+from envace.serve.turn import Turn, decided_turn
+
+ATTEMPTS = 4
+"""Turns written at most to get a forced call that is legible."""
+
+
+class Nobody:
+    """A caller that waits for the whole reply."""
+
+    streaming = False
+
+    def waiting(self) -> bool:
+        """Always."""
+        return True
+
+    def tell(self, delta: Delta) -> None:
+        """Not interested."""
 
 
 class PolicyBackend:
@@ -30,63 +52,139 @@ class PolicyBackend:
             engine: The policy.
             template: Its chat template.
             context: Longest conversation plus reply, in tokens.
-            branches: Branches of a private rehearsal.
+            branches: Branches of a private rehearsal whose name says no number.
             max_tokens: Tokens of one reply where the client sets no limit.
-            strategies: Strategies on offer; the plain name stands for the first.
+            strategies: Strategies listed; the plain name stands for the first, and a request may
+                name others.
         """
         self.name = name
-        self.engine = engine
+        self.batcher = Batcher(engine)
         self.template = template
         self.context = context
         self.branches = branches
         self.max_tokens = max_tokens
-        self.strategies = {
-            name if position == 0 else f"{name}@{key}": key for position, key in enumerate(strategies)
-        }
+        self.strategies = strategies
 
     def models(self) -> list[str]:
         """Names a request may ask for, the default first."""
-        return list(self.strategies)
+        return [self.name, *(f"{self.name}@{key}" for key in self.strategies[1:])]
 
     def reply(self, request: ChatRequest) -> ChatReply:
         """Rehearse if asked, then write `n` assistant turns."""
+        return self.answer(request, Nobody())
+
+    def answer(self, request: ChatRequest, caller: Caller) -> ChatReply:
+        """The same for a caller that may read along or leave; see `ConcurrentBackend`."""
+        chosen = self._strategy(request)
         limit = request.max_tokens or self.max_tokens
-        prompt = self.template.render(request.messages, request.tools).ids
-        if len(prompt) + limit > self.context:
-            raise ContextTooLongError(len(prompt) + limit, self.context)
-        seed = request.seed or 0
-        rehearsal = strategy(self.strategies[request.model], Settings(budget=self.branches))
+        length = len(self.template.render(request.messages, request.tools).ids)
+        if length + limit > self.context:
+            raise ContextTooLongError(length + limit, self.context)
+        seed = secrets.randbelow(2**31) if request.seed is None else request.seed % 2**63
+        engine = CallerEngine(self.batcher, caller)
         conversation = Conversation(request.messages, request.tools)
-        prepared = rehearsal.prepare(Policy(self.engine, self.template), [conversation], seed)[0]
+        prepared = chosen.prepare(Policy(engine, self.template), [conversation], seed)[0]
         prompt = self.template.render((*request.messages, *prepared.notes), request.tools).ids
-        stop = self.template.act_stop_ids
-        sampling = Sampling(request.temperature, limit, stop, self.template.forbidden_ids, seed)
-        if prepared.decided is not None:
-            completions = [prepared.decided] * request.n
-        else:
-            completions = self.engine.generate([prompt], sampling, request.n)[0]
-        messages, reasons = [], []
-        for completion in completions:
-            message, reason = self._turn(completion.ids)
-            messages.append(message)
-            reasons.append(reason)
+        if len(prompt) >= self.context:
+            raise ContextTooLongError(len(prompt) + limit, self.context)
+        sampling = Sampling(
+            request.temperature,
+            min(limit, self.context - len(prompt)),
+            self.template.act_stop_ids,
+            self.template.forbidden_ids,
+            seed,
+            request.top_p,
+            alternatives=request.alternatives or 0,
+        )
+        turns = self._decided(request, prepared)
+        before = engine.generated_tokens
+        if turns is None:
+            turns = self._written(request, caller, engine, prompt, sampling)
+        completion_tokens = sum(len(turn.sampled) for turn, _ in turns)
+        finished = [turn.finish(stopped, request.parallel) for turn, stopped in turns]
+        spoiled = max(0, engine.generated_tokens - before - completion_tokens)
+        wanted = request.alternatives is not None
         return ChatReply(
-            messages=tuple(messages),
-            finish_reasons=tuple(reasons),
+            messages=tuple(message for message, _ in finished),
+            finish_reasons=tuple(reason for _, reason in finished),
             prompt_tokens=len(prompt),
-            completion_tokens=sum(len(completion.ids) for completion in completions),
-            rehearsal_tokens=prepared.tokens,
+            completion_tokens=completion_tokens,
+            rehearsal_tokens=prepared.tokens + spoiled,
+            logprobs=tuple(turn.logprobs() for turn, _ in turns) if wanted else None,
+            trace=prepared.trace,
         )
 
-    def _turn(self, ids: list[int]) -> tuple[Message, FinishReason]:
-        message = self.template.parse_act(ids)
-        if message.tool_calls:
-            calls = tuple(
-                ToolCall(name=call.name, arguments=call.arguments, id=f"call_{index}")
-                for index, call in enumerate(message.tool_calls)
+    def _strategy(self, request: ChatRequest) -> Named:
+        """The strategy that a request asks for, in its field or its model's name."""
+        name, at, suffix = request.model.partition("@")
+        if name != self.name or (at and not suffix):
+            raise RequestError(f"no model {request.model!r}: see /v1/models", "model_not_found", 404)
+        try:
+            chosen = strategy(
+                request.strategy or suffix or self.strategies[0], Settings(budget=self.branches)
             )
-            return message.model_copy(update={"tool_calls": calls}), "tool_calls"
-        return message, "stop" if ids[-1] in self.template.end_ids else "length"
+        except EnvaceError as error:
+            status = (400, "unsupported_value") if request.strategy else (404, "model_not_found")
+            raise RequestError(str(error), status[1], status[0]) from error
+        if chosen.budget > (most := max(MOST_BUDGET, self.branches)):
+            raise RequestError(f"a rehearsal budget of {chosen.budget}: at most {most}")
+        return chosen
+
+    def _turn(self, request: ChatRequest, number: int, forced: bool = True) -> Turn:
+        opening = [] if request.forced is None or not forced else self.template.call_opening(request.forced)
+        return Turn(self.template, number, request.stop, opening, request.alternatives is not None)
+
+    def _decided(self, request: ChatRequest, prepared: Preparation) -> list[tuple[Turn, bool]] | None:
+        """The turns that the strategy settled, unless a call is forced that they lack."""
+        if prepared.decided is None:
+            return None
+        turns = [
+            decided_turn(self._turn(request, number, False), prepared.decided) for number in range(request.n)
+        ]
+        decided = [(turn, prepared.decided.stopped) for turn in turns]
+        return decided if all(self._legible(request, *item) for item in decided) else None
+
+    def _written(
+        self,
+        request: ChatRequest,
+        caller: Caller,
+        engine: CallerEngine,
+        prompt: list[int],
+        sampling: Sampling,
+    ) -> list[tuple[Turn, bool]]:
+        """`n` turns; those that lack a forced call are written anew, not greedily any more."""
+        done: dict[int, tuple[Turn, bool]] = {}
+        for attempt in range(ATTEMPTS):
+            turns = [self._turn(request, number) for number in range(request.n) if number not in done]
+
+            def listener(number: int, sampled: Sampled, turns: list[Turn] = turns) -> bool:
+                more = turns[number].add(sampled)
+                if caller.streaming and (delta := turns[number].news()) is not None:
+                    caller.tell(delta)
+                return more
+
+            (group,) = engine.run(Job([prompt + turns[0].opening], sampling, len(turns), listener))
+            for turn, completion in zip(turns, group, strict=True):
+                if self._legible(request, turn, completion.stopped):
+                    done[turn.number] = turn, completion.stopped
+            if len(done) == request.n:
+                return [done[number] for number in range(request.n)]
+            warmer = sampling.temperature or 1.0
+            sampling = replace(sampling, seed=sampling.seed + attempt + 1, temperature=warmer)
+        wanted = f"a call of {request.forced}" if request.forced else "a call"
+        raise RequestError(
+            f"the model wrote no {wanted[2:]} in {ATTEMPTS} attempts: allow more tokens, or tool_choice=auto",
+            "no_tool_call",
+            422,
+        )
+
+    def _legible(self, request: ChatRequest, turn: Turn, stopped: bool) -> bool:
+        """Whether a turn holds the call that is forced, if one is, and only calls on offer."""
+        if request.forced is None:
+            return True
+        names = {request.forced} if request.forced else {tool.name for tool in request.tools}
+        calls = turn.finish(stopped, request.parallel)[0].tool_calls
+        return bool(calls) and all(call.name in names for call in calls)
 
 
 def load_backend(

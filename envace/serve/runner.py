@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 from envace.errors import EnvaceError
 from envace.serve.app import create_app
 from envace.serve.backend import ChatBackend
+from envace.serve.limits import Limits
+from envace.serve.local import LocalService
+from envace.serve.service import Service
 
 if TYPE_CHECKING:
     import uvicorn
@@ -28,8 +31,8 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def make_server(backend: ChatBackend, host: str) -> "uvicorn.Server":
-    """A server that is not started yet.
+def make_server(backend: ChatBackend | Service, host: str, limits: Limits | None = None) -> "uvicorn.Server":
+    """A server that is not started yet; once told to stop, it answers what it has begun.
 
     Raises:
         EnvaceError: when the host can be reached from outside and no key is set.
@@ -39,8 +42,15 @@ def make_server(backend: ChatBackend, host: str) -> "uvicorn.Server":
     key = os.environ.get(KEY_VARIABLE, "")
     if not is_loopback(host) and not key:
         raise EnvaceError(f"{host} can be reached from outside", f"set {KEY_VARIABLE}, or serve on 127.0.0.1")
-    app = create_app(backend, key)
-    return uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False))
+    limits = limits or Limits()
+    service = backend if isinstance(backend, Service) else LocalService(backend, limits.running)
+    config = uvicorn.Config(
+        create_app(service, key, limits),
+        log_level="warning",
+        access_log=False,
+        timeout_graceful_shutdown=int(limits.seconds) + 1,
+    )
+    return uvicorn.Server(config)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -59,9 +69,11 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 @contextmanager
-def served(backend: ChatBackend, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def served(
+    backend: ChatBackend | Service, host: str = "127.0.0.1", port: int = 0, limits: Limits | None = None
+) -> Iterator[str]:
     """Serve `backend` from a thread while the block runs; yields the base URL ending in `/v1`."""
-    server = make_server(backend, host)
+    server = make_server(backend, host, limits)
     with listen(host, port) as sock:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
         thread.start()
@@ -70,15 +82,23 @@ def served(backend: ChatBackend, host: str = "127.0.0.1", port: int = 0) -> Iter
                 if not thread.is_alive():
                     raise EnvaceError("the server stopped while it started", "see the lines above")
                 time.sleep(0.01)
-            name = f"[{host}]" if ":" in host else host
-            yield f"http://{name}:{sock.getsockname()[1]}/v1"
+            yield base_url(host, sock)
         finally:
             server.should_exit = True
             thread.join(timeout=10)
 
 
-def serve_forever(backend: ChatBackend, host: str = "127.0.0.1", port: int = 8000) -> None:
-    """Serve `backend` until interrupted; the key, where set, comes from `ENVACE_API_KEY`."""
-    server = make_server(backend, host)
+def serve_forever(
+    backend: ChatBackend | Service, host: str = "127.0.0.1", port: int = 8000, limits: Limits | None = None
+) -> None:
+    """Serve `backend` until SIGTERM or SIGINT; the key, where set, comes from `ENVACE_API_KEY`."""
+    server = make_server(backend, host, limits)
     with listen(host, port) as sock:
+        print(f"serving on {base_url(host, sock)}", flush=True)
         server.run(sockets=[sock])
+
+
+def base_url(host: str, sock: socket.socket) -> str:
+    """Where clients find the server behind a bound socket."""
+    name = f"[{host}]" if ":" in host else host
+    return f"http://{name}:{sock.getsockname()[1]}/v1"

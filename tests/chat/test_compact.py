@@ -238,3 +238,10 @@ def test_an_answer_that_looks_like_a_call_stays_an_answer(template: CompactTempl
     # Only the marker says that a call is meant.
     message = template.parse_act([*template.encode(LOOK.text()), END])
     assert (message.tool_calls, message.content) == ((), LOOK.text())
+
+
+def test_a_call_begins_with_its_opening(template: CompactTemplate) -> None:
+    written = template.encode(LOOK.text())
+    for name in ("", LOOK.name):
+        opening = template.call_opening(name)
+        assert written[: len(opening)] == opening

@@ -347,3 +347,16 @@ def test_text_equals_that_of_bfcls_qwen_handler(chatml: Make) -> None:
     theirs = json.loads(done.stdout.strip().split("\n")[-1])
     template = chatml(thinking="written", history="qwen")
     assert [template.raw(template.render(talk[:cut], [ascii_tool]).ids) for cut in cuts] == theirs
+
+
+@pytest.mark.parametrize("tools", [True, False])
+def test_a_call_begins_with_its_opening(chatml: Make, tools: bool) -> None:
+    template = chatml(tools=tools)
+    call = ToolCall(name="look", arguments={"city": "Rome"})
+    prompt = [Message(role="user", content="x")]
+    turn = Message(role="assistant", tool_calls=(call,))
+    before = template.render(prompt, []).ids
+    written = template.raw(template.render([*prompt, turn], []).ids[len(before) :])
+    assert written.startswith(template.raw(template.call_opening(""))) and "arguments" in written
+    assert written.startswith(template.raw(template.call_opening("look")))
+    assert not written.startswith(template.raw(template.call_opening("loom")))

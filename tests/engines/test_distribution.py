@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from envace.engines import Sampling
-from envace.engines.distribution import draw, log_distribution
+from envace.engines.distribution import chances, draw, log_distribution
 
 LOGITS = st.lists(st.floats(-8, 8, width=32), min_size=3, max_size=12)
 
@@ -56,6 +56,9 @@ def test_draws_have_the_probabilities_and_stay_in_the_nucleus() -> None:
     logits = torch.tensor([[0.5, 0.3, 0.2, 1e-9]]).log().expand(20_000, 4)
     none = torch.tensor([], dtype=torch.long)
     logprobs = log_distribution(logits, Sampling(1.0, top_p=0.75), none)
-    shares = torch.bincount(draw(logprobs, torch.Generator().manual_seed(0)), minlength=4) / 20_000
+    shares = (
+        torch.bincount(draw(logprobs, chances(20_000, torch.Generator().manual_seed(0))), minlength=4)
+        / 20_000
+    )
     assert shares[:2].tolist() == pytest.approx([5 / 8, 3 / 8], abs=0.02)
     assert shares[2:].tolist() == [0, 0]

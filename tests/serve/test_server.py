@@ -104,8 +104,11 @@ def test_sampling_parameters_reach_the_backend(url, backend):
 @pytest.mark.parametrize(
     ("body", "status", "code", "says"),
     [
-        ({"stream": True}, 400, "unsupported_value", "stream"),
-        ({"tool_choice": "required"}, 400, "unsupported_value", "tool_choice"),
+        ({"tool_choice": "sometimes"}, 400, "unsupported_value", "tool_choice"),
+        ({"tool_choice": "required"}, 400, None, "tools do not offer"),
+        ({"top_logprobs": 2}, 400, None, "needs logprobs"),
+        ({"logprobs": True}, 400, "unsupported_value", "log-probabilities"),
+        ({"stop": ["a", "b", ""]}, 400, None, "stop"),
         ({"messages": []}, 400, None, "messages"),
         ({"messages": [{"role": "wizard", "content": "x"}]}, 400, None, "role"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, None, "content"),
