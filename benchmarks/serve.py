@@ -27,8 +27,8 @@ from load import Outcome, load
 
 from envace.errors import EnvaceError
 from envace.files import write_json
-from envace.worlds.tasks import pose
 from envace.serve.openai_format import message_to_wire, tool_to_wire
+from envace.worlds.tasks import pose
 
 HERE = Path(__file__).parent
 ROUNDS, NEW_TOKENS = 4, 32
@@ -106,7 +106,16 @@ def overhead(clients: int, seconds: float) -> dict[str, float]:
         return {"model": "m", "messages": messages, **fixed, **streamed(number)}
 
     with running(command, vllm_cpu.settings()) as (direct, _):
-        front = [sys.executable, "-m", "envace.cli", "serve", "--upstream", direct, "--port", str(free_port())]
+        front = [
+            sys.executable,
+            "-m",
+            "envace.cli",
+            "serve",
+            "--upstream",
+            direct,
+            "--port",
+            str(free_port()),
+        ]
         with running(front, {}) as (through, _):
             for url in (direct, through):
                 load(url, clients, min(5.0, seconds / 10), body)  # the first calls compile
