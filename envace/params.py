@@ -270,6 +270,8 @@ class Params(Section):
     """Name of the profile it was composed from."""
     seed: int = Field(ge=0)
     """Seed of everything."""
+    worlds: tuple[str, ...] = Field(min_length=1)
+    """Executable worlds that take part in synthesis, training and evaluation, see `envace.worlds.WORLDS`."""
     threads: int = Field(ge=1)
     """Torch threads; part of the result, because summation order is."""
     model: ModelParams

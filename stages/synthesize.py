@@ -17,11 +17,20 @@ def main(params: Params) -> None:
     """Write trajectories and evaluation tasks."""
     p = params.synthesize
     mixture = Mixture(
-        p.demonstrations, p.drills, p.memories, p.commits, p.wrong_call_rate, p.noted_rate, p.format_only
+        p.demonstrations,
+        p.drills,
+        p.memories,
+        p.commits,
+        p.wrong_call_rate,
+        p.noted_rate,
+        p.format_only,
+        params.worlds,
     )
     trajectories = list(synthesize(mixture, params.seed))
     counts = p.held_out_per_template, p.held_out_commits
-    dev, tasks = (held_out_tasks(*counts, seed) for seed in (params.seed, params.seed + REPORTED))
+    dev, tasks = (
+        held_out_tasks(*counts, seed, params.worlds) for seed in (params.seed, params.seed + REPORTED)
+    )
     with atomic_folder(Path("data/synthetic")) as folder:
         write_records(folder / "trajectories.jsonl", trajectories)
         write_records(folder / "held_out.jsonl", tasks)
