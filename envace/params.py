@@ -144,6 +144,8 @@ class SynthesizeParams(Section):
     """Evaluation tasks for each template of a chained world, on held-out names."""
     held_out_commits: int = Field(ge=1)
     """Evaluation tasks of each commit-once world."""
+    held_out_worlds: tuple[str, ...]
+    """Worlds held out whole: evaluation tasks only."""
 
 
 class FilterParams(Section):
@@ -271,7 +273,7 @@ class Params(Section):
     seed: int = Field(ge=0)
     """Seed of everything."""
     worlds: tuple[str, ...] = Field(min_length=1)
-    """Executable worlds that take part in synthesis, training and evaluation, see `envace.worlds.WORLDS`."""
+    """Executable worlds of synthesis, training and evaluation, see `envace.worlds.WORLDS`."""
     threads: int = Field(ge=1)
     """Torch threads; part of the result, because summation order is."""
     model: ModelParams

@@ -28,9 +28,8 @@ def main(params: Params) -> None:
     )
     trajectories = list(synthesize(mixture, params.seed))
     counts = p.held_out_per_template, p.held_out_commits
-    dev, tasks = (
-        held_out_tasks(*counts, seed, params.worlds) for seed in (params.seed, params.seed + REPORTED)
-    )
+    evaluated = (*params.worlds, *p.held_out_worlds)
+    dev, tasks = (held_out_tasks(*counts, seed, evaluated) for seed in (params.seed, params.seed + REPORTED))
     with atomic_folder(Path("data/synthetic")) as folder:
         write_records(folder / "trajectories.jsonl", trajectories)
         write_records(folder / "held_out.jsonl", tasks)

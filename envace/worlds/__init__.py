@@ -6,10 +6,15 @@ from envace.errors import EnvaceError
 from envace.worlds.agenda import Agenda
 from envace.worlds.base import World
 from envace.worlds.courier import Courier
+from envace.worlds.ferry import Ferry
+from envace.worlds.files import Files
+from envace.worlds.messages import Messages
 from envace.worlds.stays import Stays
 from envace.worlds.store import Store
 
-WORLDS: dict[str, type[World]] = {world.name: world for world in (Store, Stays, Agenda, Courier)}
+WORLDS: dict[str, type[World]] = {
+    world.name: world for world in (Store, Stays, Agenda, Courier, Files, Messages, Ferry)
+}
 
 DEFAULT = ("store", "stays", "agenda", "courier")
 """Worlds of the default profile, fixed: a world added to the registry takes part only where it is named."""
