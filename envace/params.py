@@ -146,6 +146,8 @@ class SynthesizeParams(Section):
     """Evaluation tasks of each commit-once world."""
     held_out_worlds: tuple[str, ...]
     """Worlds held out whole: evaluation tasks only."""
+    sources: dict[str, dict[str, Any]]
+    """Further sources of `envace.synthesis.sources.SOURCES` with their options, and `count` or `weight`."""
 
 
 class FilterParams(Section):

@@ -5,7 +5,9 @@ Every trajectory is a pure function of its seed, so the same parameters give the
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from envace.rehearsal.memory import Rehearsed, memory_message
 from envace.trajectory import Lineage, Message, Task, ToolCall, Trajectory, compact
@@ -39,6 +41,44 @@ class Mixture:
     """Worlds whose drill responses are shuffled: the role's format without its knowledge."""
     worlds: tuple[str, ...] = DEFAULT
     """Worlds that take part; every kind is spread evenly over those it is for."""
+
+    def scaled(self, total: int) -> "Mixture":
+        """The same shares of another number of trajectories; what rounding leaves goes to the drills."""
+        numbers = {kind: getattr(self, kind) for kind in KINDS}
+        whole = max(1, sum(numbers.values()))
+        scaled = {kind: number * total // whole for kind, number in numbers.items()}
+        scaled["drills"] += total - sum(scaled.values())
+        return replace(self, **scaled)
+
+
+KINDS = ("demonstrations", "drills", "memories", "commits")
+"""Kinds of trajectories by the field with their number."""
+SHARES = Mixture(
+    demonstrations=800,
+    drills=800,
+    memories=150,
+    commits=50,
+    wrong_call_rate=0.15,
+    noted_rate=0.15,
+    format_only=("courier", "ferry"),
+)
+"""What the source makes unless told otherwise."""
+
+
+class Worlds:
+    """The executable worlds as a source."""
+
+    def __init__(self, worlds: Sequence[str] = DEFAULT, **mixture: Any) -> None:
+        """A mixture of the worlds; `mixture` are fields of `Mixture` that differ from `SHARES`."""
+        self.mixture = replace(SHARES, worlds=tuple(worlds), **mixture)
+
+    def generate(self, count: int | None, seed: int, scratch: Path) -> Iterator[Trajectory]:
+        """See `Source.generate`; a `count` scales the numbers by kind."""
+        yield from synthesize(self.mixture if count is None else self.mixture.scaled(count), seed)
+
+    def facts(self) -> dict[str, Any]:
+        """See `Source.facts`."""
+        return {}
 
 
 def respond(world: World, call: ToolCall, trainable_call: bool = True) -> list[Message]:

@@ -52,6 +52,8 @@ def test_a_held_out_name_in_a_response(train, held_out) -> None:
     messages = (Message(role="tool", content=f'{{"owner":"{name}"}}'),)
     planted = train[0].model_copy(update={"id": "planted", "messages": messages})
     assert crossings([*train, planted], held_out) == [Crossing(kind="entity", what=name, train_id="planted")]
+    # Outside of the worlds it is a word like any other.
+    assert crossings([*train, planted.model_copy(update={"world": "tau2/retail"})], held_out) == []
 
 
 def test_the_tools_of_a_world_that_is_not_in_training(train, held_out) -> None:
