@@ -14,12 +14,13 @@ from scripted_server import serving
 from envace.chat import TokenRole
 from envace.compose import compose
 from envace.errors import EnvaceError
+from envace.models.build import save
 from envace.params import Params
 from envace.rehearsal.base import Policy
 from envace.synthesis.rollouts import SEEDS, Rollouts, training_tasks
 from envace.synthesis.sources import SOURCES, make_source, mixed_in, parse_options, write_source
 from envace.synthesis.worlds import SHARES
-from envace.trajectory import Quarantined, Task, Trajectory, read_trajectories
+from envace.trajectory import Quarantined, Task, Trajectory, compact, read_trajectories
 from envace.trajectory.records import weights_sum_to_one
 from envace.worlds import WORLDS
 from envace.worlds.tasks import pose, rebuild, verify
@@ -157,7 +158,7 @@ def test_successes_teach_both_roles_and_failures_the_environment_alone(
     for trajectory, task in ((good, tasks[0]), (bad, tasks[1])):
         world, _ = rebuild(task)
         replies = [m.content for m in trajectory.messages if m.role == "tool"]
-        assert [json.loads(reply) for reply in replies] == [world.call(call) for call in trajectory.calls()]
+        assert replies == [compact(world.call(call)) for call in trajectory.calls()]
         assert {m.author for m in trajectory.messages if m.role == "tool"} == {"world"}
         assert weights_sum_to_one(trajectory.checklist) and trajectory.lineage.task_id == task.id
     assert verify(tasks[0], good.calls(), good.messages[-1].content).success
@@ -172,7 +173,8 @@ def test_an_episode_without_an_answer_is_set_aside(writer: Any, scripted: Any) -
 
 
 def test_a_real_policy_from_its_folder_twice_the_same_bytes(tiny: Any, tmp_path: Path) -> None:
-    own = {"model": str(tiny.folder), "worlds": ["store", "ferry"], "turn_tokens": 12}
+    save(tiny.model, tiny.folder, tmp_path / "policy")
+    own = {"model": str(tmp_path / "policy"), "worlds": ["store", "ferry"], "turn_tokens": 12}
     for name in ("a", "b"):
         share = write_source("rollouts", own, 6, 1, tmp_path / f"{name}.jsonl")
         assert share.trajectories + len(share.quarantined) == 6  # a random policy: mostly noise
