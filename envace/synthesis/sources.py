@@ -107,7 +107,7 @@ def _planned(name: str, options: Mapping[str, Any], base: int) -> tuple[Source, 
     count, weight = options.get("count"), options.get("weight")
     if (count is None) == (weight is None):
         raise EnvaceError(f"source {name}: count or weight, one of the two", "mend synthesize.sources")
-    return make_source(name, own), count if weight is None else round(weight * base)
+    return make_source(name, own), int(count) if count is not None else round((weight or 0) * base)
 
 
 def write_source(name: str, options: Mapping[str, Any], count: int | None, seed: int, out: Path) -> Share:

@@ -46,9 +46,11 @@ class Mixture:
         """The same shares of another number of trajectories; what rounding leaves goes to the drills."""
         chained, committing = by_commitment(self.worlds)
         whom = {"demonstrations": chained, "memories": committing, "commits": committing}
-        numbers = {kind: getattr(self, kind) if whom.get(kind, self.worlds) else 0 for kind in KINDS}
+        numbers: dict[str, int] = {
+            kind: getattr(self, kind) if whom.get(kind, self.worlds) else 0 for kind in KINDS
+        }
         whole = max(1, sum(numbers.values()))
-        scaled = {kind: number * total // whole for kind, number in numbers.items()}
+        scaled: dict[str, Any] = {kind: number * total // whole for kind, number in numbers.items()}
         scaled["drills"] += total - sum(scaled.values())
         return replace(self, **scaled)
 
