@@ -4,6 +4,7 @@ import argparse
 import os
 import runpy
 import sys
+from collections import Counter
 from pathlib import Path
 
 from envace import __version__
@@ -60,6 +61,14 @@ def parser() -> argparse.ArgumentParser:
         "--out", "--output", type=Path, default=Path("imported.jsonl"), help="file to write, a record a line"
     )
     add.set_defaults(run=import_logs)
+
+    add = commands.add_parser("synthesize", help="make trajectories from one source; a killed run resumes")
+    add.add_argument("source", metavar="SOURCE", help="worlds, tau2, mcp or rollouts")
+    add.add_argument("options", nargs="*", metavar="KEY=VALUE", help="e.g. domains=[retail] or model=NAME")
+    add.add_argument("--count", type=int, help="tasks to try; all there are when left out")
+    add.add_argument("--seed", type=int, default=0)
+    add.add_argument("--out", "--output", type=Path, default=Path("synthetic.jsonl"), help="file to write")
+    add.set_defaults(run=synthesize)
 
     add = commands.add_parser("filter", help="keep what is fit to train on, set the rest aside")
     add.add_argument("files", nargs="+", type=Path, metavar="FILE")
@@ -156,6 +165,21 @@ def import_logs(arguments: argparse.Namespace) -> None:
         print(f"tools of {counts.repaired} records repaired:")
     for kind, count in counts.repairs.most_common():
         print(f"  {count} × {kind}: {REPAIRS[kind]}")
+
+
+def synthesize(arguments: argparse.Namespace) -> None:
+    """envace synthesize."""
+    from envace.synthesis.sources import parse_options, write_source
+
+    out: Path = arguments.out
+    options = parse_options(arguments.options)
+    share = write_source(arguments.source, options, arguments.count, arguments.seed, out)
+    aside = out.with_suffix(".quarantine.jsonl")
+    print(f"{share.trajectories} trajectories in {out}, {len(share.quarantined)} set aside in {aside}")
+    for reason, count in Counter(record.reason for record in share.quarantined).most_common():
+        print(f"  {count} × {reason}")
+    for name, value in share.facts.items():
+        print(f"{name}: {value}")
 
 
 def filter_trajectories(arguments: argparse.Namespace) -> None:

@@ -144,6 +144,10 @@ class SynthesizeParams(Section):
     """Evaluation tasks for each template of a chained world, on held-out names."""
     held_out_commits: int = Field(ge=1)
     """Evaluation tasks of each commit-once world."""
+    held_out_worlds: tuple[str, ...]
+    """Worlds held out whole: evaluation tasks only."""
+    sources: dict[str, dict[str, Any]]
+    """Further sources of `envace.synthesis.sources.SOURCES` with their options, and `count` or `weight`."""
 
 
 class FilterParams(Section):
@@ -280,6 +284,8 @@ class Params(Section):
     """Name of the profile it was composed from."""
     seed: int = Field(ge=0)
     """Seed of everything."""
+    worlds: tuple[str, ...] = Field(min_length=1)
+    """Executable worlds of synthesis, training and evaluation, see `envace.worlds.WORLDS`."""
     threads: int = Field(ge=1)
     """Torch threads; part of the result, because summation order is."""
     model: ModelParams

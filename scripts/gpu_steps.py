@@ -66,7 +66,7 @@ def main(device: str, steps: int) -> None:
 
 def roll_outs(sampler: Engine, template: Any, params: Params, step: int) -> list[PolicyRow]:
     """Rehearsed episodes, every other one praised and the rest blamed."""
-    tasks = draw_tasks(params.train.chained_tasks, 0, random.Random(step))
+    tasks = draw_tasks(params.train.chained_tasks, 0, random.Random(step), params.worlds)
     sampling = Sampling(1.0, params.train.max_new_tokens, seed=step)
     episodes = rehearse_episodes(
         sampler, template, [(task, ()) for task in tasks], sampling, params.train.group

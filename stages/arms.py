@@ -78,7 +78,7 @@ def train_policy(
     layout = make_layout(params.chat.layout, params.chat.sections)
     checkpoint = Checkpoint(
         name, settings.model_dump(), params.chat.model_dump(), params.seed, params.threads,
-        [ranks.rank, ranks.count], source, SPLIT,
+        [ranks.rank, ranks.count], source, SPLIT, params.worlds,
     )  # fmt: skip
     log = train(
         model,
@@ -97,6 +97,7 @@ def train_policy(
         report=report,
         seconds=seconds,
         ranks=ranks,
+        worlds=params.worlds,
     )
     return model, log, checkpoint
 

@@ -17,7 +17,7 @@ from envace.params import Params
 from envace.rehearsal.base import load_policy
 from envace.report.budget import budget_table, draw_budget
 from envace.trajectory import Task, iter_records
-from envace.worlds import WORLDS
+from envace.worlds import WORLDS, by_commitment
 from stages.base import run, use_torch
 
 OUT = Path("evaluation/rehearsal_budget")
@@ -28,7 +28,7 @@ POLICIES = ("warmup", "trained")
 def main(params: Params) -> None:
     """Measure both policies, then draw them together."""
     use_torch(params)
-    worlds = sys.argv[1:] or [name for name, world in WORLDS.items() if world.commit_once]
+    worlds = sys.argv[1:] or by_commitment(params.worlds)[1]
     if unknown := [name for name in worlds if name not in WORLDS]:
         raise EnvaceError(f"no world {unknown[0]!r}", f"one of {', '.join(WORLDS)}")
     out = OUT / "-".join(worlds)

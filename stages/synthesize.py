@@ -1,10 +1,11 @@
-"""synthesize: trajectories from the executable worlds, held-out tasks and dev tasks → data/synthetic."""
+"""synthesize: trajectories of the worlds and other sources, held-out tasks, dev tasks → data/synthetic."""
 
 from collections import Counter
 from pathlib import Path
 
 from envace.files import atomic_folder, write_json
 from envace.params import Params
+from envace.synthesis.sources import Share, mixed_in
 from envace.synthesis.worlds import Mixture, held_out_tasks, synthesize
 from envace.trajectory import write_records
 from stages.base import METRICS, run
@@ -12,30 +13,44 @@ from stages.base import METRICS, run
 REPORTED = 8000
 """Seeds of the report's tasks are this far from those of the dev tasks, on which recipes are chosen."""
 
+SCRATCH = Path(".scratch/synthesize")
+"""Answers that were paid for: a killed stage goes on from them."""
+
 
 def main(params: Params) -> None:
     """Write trajectories and evaluation tasks."""
     p = params.synthesize
     mixture = Mixture(
-        p.demonstrations, p.drills, p.memories, p.commits, p.wrong_call_rate, p.noted_rate, p.format_only
+        p.demonstrations,
+        p.drills,
+        p.memories,
+        p.commits,
+        p.wrong_call_rate,
+        p.noted_rate,
+        p.format_only,
+        params.worlds,
     )
+    shares: dict[str, Share] = {}
     trajectories = list(synthesize(mixture, params.seed))
+    trajectories += mixed_in(p.sources, len(trajectories), params.seed, SCRATCH, shares)
     counts = p.held_out_per_template, p.held_out_commits
-    dev, tasks = (held_out_tasks(*counts, seed) for seed in (params.seed, params.seed + REPORTED))
+    evaluated = (*params.worlds, *p.held_out_worlds)
+    dev, tasks = (held_out_tasks(*counts, seed, evaluated) for seed in (params.seed, params.seed + REPORTED))
     with atomic_folder(Path("data/synthetic")) as folder:
         write_records(folder / "trajectories.jsonl", trajectories)
         write_records(folder / "held_out.jsonl", tasks)
         write_records(folder / "dev_tasks.jsonl", dev)
+        for name, share in shares.items():
+            write_records(folder / f"quarantine_{name}.jsonl", share.quarantined)
     kinds = Counter(f"{t.world}_{t.source}" for t in trajectories)
-    write_json(
-        METRICS / "synthesize.json",
-        {
-            "trajectories": len(trajectories),
-            "held_out_tasks": len(tasks),
-            "dev_tasks": len(dev),
-            "kinds": dict(sorted(kinds.items())),
-        },
-    )
+    metrics = {
+        "trajectories": len(trajectories),
+        "held_out_tasks": len(tasks),
+        "dev_tasks": len(dev),
+        "kinds": dict(sorted(kinds.items())),
+    }
+    sources = {name: share.metrics() for name, share in shares.items()}
+    write_json(METRICS / "synthesize.json", metrics | ({"sources": sources} if sources else {}))
 
 
 if __name__ == "__main__":

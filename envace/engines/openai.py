@@ -31,6 +31,10 @@ class ChatError(EnvaceError):
     """No usable reply: the request was refused, or every attempt failed."""
 
 
+class BadAnswerError(ChatError):
+    """The last attempt was answered, but not with what was asked for: trying again later is no help."""
+
+
 @dataclass(frozen=True)
 class Cost:
     """What the requests of a client cost so far."""
@@ -115,6 +119,7 @@ class ChatClient:
         temperature: float = 0.0,
         max_tokens: int | None = None,
         seed: int = 0,
+        strict: bool = True,
     ) -> Reply:
         """Ask for one assistant turn; a reply that is not what was asked for is asked for anew.
 
@@ -125,12 +130,13 @@ class ChatClient:
             temperature: 0 is greedy.
             max_tokens: Tokens at most; None leaves it to the server.
             seed: Of the server's sampler; each further attempt adds one.
+            strict: Whether the schema is of the kind that OpenAI's strict mode takes.
 
         Raises:
             ChatError: The request was refused, or no attempt brought a usable reply.
         """
-        body = request_body(self.model, messages, tools, schema, temperature, max_tokens)
-        reason = ""
+        body = request_body(self.model, messages, tools, schema, temperature, max_tokens, strict)
+        error, reason = ChatError, ""
         for attempt in range(self.attempts):
             try:
                 with self._balancer.lend() as (url, wait):
@@ -139,12 +145,13 @@ class ChatClient:
                     with self._slots:
                         return self._attempt(url, body | {"seed": seed + attempt}, schema)
             except (ServerFailure, BadReply) as failure:
+                error = BadAnswerError if isinstance(failure, BadReply) else ChatError
                 reason = str(failure)
             except ChatError:
                 self._count(failed=1)
                 raise
         self._count(failed=1)
-        raise ChatError(
+        raise error(
             f"{self.model}: no usable reply in {self.attempts} attempts, the last: {reason}",
             "see the server's log",
         )

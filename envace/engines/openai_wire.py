@@ -64,6 +64,7 @@ def request_body(
     schema: dict[str, Any] | None,
     temperature: float,
     max_tokens: int | None,
+    strict: bool = True,
 ) -> dict[str, Any]:
     """The body of a chat completion, without a seed; what is empty or None is left out."""
     body: dict[str, Any] = {
@@ -74,7 +75,7 @@ def request_body(
     if tools:
         body["tools"] = [tool_to_wire(tool) for tool in tools]
     if schema is not None:
-        named = {"name": "reply", "schema": schema, "strict": True}
+        named = {"name": "reply", "schema": schema, "strict": strict}
         body["response_format"] = {"type": "json_schema", "json_schema": named}
     if max_tokens is not None:
         body["max_tokens"] = max_tokens

@@ -58,8 +58,9 @@ def read_items(entry: str) -> Iterator[EvalItem]:
     """The items of one entry of `--against`.
 
     Args:
-        entry: A benchmark with a harness (`bfcl_v4`, `tau2`), `NAME=FILE` for a published file (`vitabench`
-            or an import format, as in `finmcp=FILE`), or a file of `EvalItem` lines.
+        entry: A benchmark with a harness (`bfcl_v4`, `tau2`; `tau2:test` for one split), `NAME=FILE` for a
+            published file (`vitabench` or an import format, as in `finmcp=FILE`), or a file of `EvalItem`
+            lines.
 
     Raises:
         EnvaceError: No such file, harness or format, or a record that cannot be read.
@@ -70,12 +71,20 @@ def read_items(entry: str) -> Iterator[EvalItem]:
         if name not in known:
             raise EnvaceError(f"no reader for {name}", f"choose from {', '.join(known)}")
         yield from _published(name, Path(path))
-    elif name in BENCHMARKS:
-        yield from (EvalItem.model_validate(found.model_dump()) for found in benchmark(name).items())
+    elif (chosen := name.partition(":"))[0] in BENCHMARKS:
+        yield from _measured(chosen[0], chosen[2])
     elif name in known:
         raise EnvaceError(f"{name} is read from your own copy of it", f"write {name}=FILE")
     else:
         yield from iter_records(name, EvalItem)
+
+
+def _measured(name: str, split: str) -> Iterator[EvalItem]:
+    """Items of a harness; with a split, those of `split` or of every `DOMAIN/split`."""
+    found = [item for item in benchmark(name).items() if split in ("", item.split, item.split.split("/")[-1])]
+    if not found:
+        raise EnvaceError(f"{name} has no items of split {split}", f"write {name} for all of them")
+    yield from (EvalItem.model_validate(item.model_dump()) for item in found)
 
 
 def _published(name: str, path: Path) -> Iterator[EvalItem]:

@@ -56,7 +56,8 @@ def crossings(train: Iterable[Trajectory], held_out: Sequence[Task]) -> list[Cro
         template = f"{trajectory.world}/{trajectory.lineage.template}"
         if template in templates:
             crossed("template", template, trajectory.id)
-        for name in _words(trajectory.messages) & names:
+        # Elsewhere such a word is no entity: "same" and "done" are names of the worlds as well.
+        for name in _words(trajectory.messages) & names if trajectory.world in WORLDS else ():
             crossed("entity", name, trajectory.id)
         for tool in trajectory.tools:
             schemas.setdefault(_signature(tool), trajectory.id)

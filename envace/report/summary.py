@@ -95,10 +95,10 @@ def _committing(inputs: Inputs, policy: str) -> dict[str, Any]:
     """Rows of every commit-once world: the strategies and the witnesses."""
     found = {}
     for name in WORLDS:
-        if not WORLDS[name].commit_once:
+        rehearsed = inputs.worlds[policy]["parallel"].tasks
+        if not WORLDS[name].commit_once or not _of_world(rehearsed, name, ""):
             continue
         rows = {s: _of_world(inputs.worlds[policy][s].tasks, name, "") for s in STRATEGIES}
-        rehearsed = inputs.worlds[policy]["parallel"].tasks
         witnesses = {label: _of_world(rehearsed, name, label) for label in WITNESSES}
         table = {label: _row(tasks) for label, tasks in (rows | witnesses).items()}
         # The rule reads the very memory that the parallel row rehearsed, at the same price.

@@ -15,7 +15,7 @@ from envace.rollout.episode import Episode, Notes
 from envace.rollout.rehearse import rehearse_episodes
 from envace.rollout.responders import Responder, WorldResponder
 from envace.trajectory import Task
-from envace.worlds import WORLDS
+from envace.worlds import DEFAULT, WORLDS, by_commitment
 from envace.worlds.base import Split
 from envace.worlds.tasks import Step, pose, templates, verify
 
@@ -72,16 +72,17 @@ def joined(parts: Sequence[Experience]) -> Experience:
     )
 
 
-def draw_tasks(chained: int, committing: int, rng: random.Random) -> list[Task]:
-    """Training tasks of one step, spread evenly over the worlds.
+def draw_tasks(
+    chained: int, committing: int, rng: random.Random, worlds: Sequence[str] = DEFAULT
+) -> list[Task]:
+    """Training tasks of one step, spread evenly over `worlds`.
 
     Two of three chained tasks are of templates without demonstrations: the others are mostly
     solved after warm-up, and a group without spread teaches nothing.
     """
     tasks: list[Task] = []
-    for count, commit in ((chained, False), (committing, True)):
-        names = [name for name, world in WORLDS.items() if world.commit_once is commit]
-        for index in range(count):
+    for count, names in zip((chained, committing), by_commitment(worlds), strict=True):
+        for index in range(count if names else 0):
             name = names[index % len(names)]
             split: Split = "undemonstrated" if index // len(names) % 3 else "demonstrated"
             template = rng.choice(templates(name, split) or templates(name, "demonstrated"))

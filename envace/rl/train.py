@@ -24,6 +24,7 @@ from envace.rl.optimizer import warmup_then_linear
 from envace.rl.rows import ROLES, PolicyRow, policy_rows
 from envace.rl.steps import optimize
 from envace.rl.update import backward
+from envace.worlds import DEFAULT
 
 RISE = 5
 """Steps of linear learning-rate rise."""
@@ -51,6 +52,7 @@ def train(
     report: Report = lambda row: None,
     seconds: Counter[str] | None = None,
     ranks: Ranks = ALONE,
+    worlds: Sequence[str] = DEFAULT,
 ) -> list[dict[str, float]]:
     """Train in place, resuming where `checkpoint` left off; returns one log row a step.
 
@@ -70,6 +72,7 @@ def train(
         seconds: Gets the seconds of each phase; not part of the log, which repeats exactly.
         ranks: All processes. Each rolls out its share of the tasks and runs its share of the passes;
             what is decided and logged in between is decided on all roll-outs, by every rank alike.
+        worlds: Where tasks are drawn from.
 
     Raises:
         EnvaceError: Settings that contradict each other, or nearly all roll-outs were cut.
@@ -107,7 +110,7 @@ def train(
         report(row)
     for step in track(range(params.steps), "training", start, ranks.first):
         rng, step_seed = random.Random(f"train/{seed}/{step}"), (seed * 1_000_000 + step) * SEEDS_A_STEP
-        tasks = draw_tasks(params.chained_tasks, params.committing_tasks, rng)
+        tasks = draw_tasks(params.chained_tasks, params.committing_tasks, rng, worlds)
         begun = time.monotonic()
         engine.sync(model)
         own = collect(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from envace.chat.compact import act_text, signatures
 from envace.synthesis.worlds import Mixture, synthesize
+from envace.worlds import DEFAULT
 
 MIXTURE = Mixture(
     demonstrations=3000,
@@ -13,6 +14,7 @@ MIXTURE = Mixture(
     wrong_call_rate=0.15,
     noted_rate=0.1,
     format_only=("courier",),
+    worlds=DEFAULT,
 )
 
 

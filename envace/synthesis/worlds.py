@@ -4,12 +4,15 @@ Every trajectory is a pure function of its seed, so the same parameters give the
 """
 
 import random
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from envace.rehearsal.memory import Rehearsed, memory_message
 from envace.trajectory import Lineage, Message, Task, ToolCall, Trajectory, compact
-from envace.worlds import WORLDS
+from envace.worlds import DEFAULT, by_commitment
+from envace.worlds import world as world_named
 from envace.worlds.base import World
 from envace.worlds.names import PoolLabel, pool
 from envace.worlds.tasks import pose, rebuild, solve, templates
@@ -36,6 +39,50 @@ class Mixture:
     """Share of demonstrations with a private memory, so that one does not throw the policy off."""
     format_only: tuple[str, ...]
     """Worlds whose drill responses are shuffled: the role's format without its knowledge."""
+    worlds: tuple[str, ...] = DEFAULT
+    """Worlds that take part; every kind is spread evenly over those it is for."""
+
+    def scaled(self, total: int) -> "Mixture":
+        """The same shares of another number of trajectories; what rounding leaves goes to the drills."""
+        chained, committing = by_commitment(self.worlds)
+        whom = {"demonstrations": chained, "memories": committing, "commits": committing}
+        numbers: dict[str, int] = {
+            kind: getattr(self, kind) if whom.get(kind, self.worlds) else 0 for kind in KINDS
+        }
+        whole = max(1, sum(numbers.values()))
+        scaled: dict[str, Any] = {kind: number * total // whole for kind, number in numbers.items()}
+        scaled["drills"] += total - sum(scaled.values())
+        return replace(self, **scaled)
+
+
+KINDS = ("demonstrations", "drills", "memories", "commits")
+"""Kinds of trajectories by the field with their number."""
+SHARES = Mixture(
+    demonstrations=800,
+    drills=800,
+    memories=150,
+    commits=50,
+    wrong_call_rate=0.15,
+    noted_rate=0.15,
+    format_only=("courier", "ferry"),
+)
+"""What the source makes unless told otherwise."""
+
+
+class Worlds:
+    """The executable worlds as a source."""
+
+    def __init__(self, worlds: Sequence[str] = DEFAULT, **mixture: Any) -> None:
+        """A mixture of the worlds; `mixture` are fields of `Mixture` that differ from `SHARES`."""
+        self.mixture = replace(SHARES, worlds=tuple(worlds), **mixture)
+
+    def generate(self, count: int | None, seed: int, scratch: Path) -> Iterator[Trajectory]:
+        """See `Source.generate`; a `count` scales the numbers by kind."""
+        yield from synthesize(self.mixture if count is None else self.mixture.scaled(count), seed)
+
+    def facts(self) -> dict[str, Any]:
+        """See `Source.facts`."""
+        return {}
 
 
 def respond(world: World, call: ToolCall, trainable_call: bool = True) -> list[Message]:
@@ -178,9 +225,7 @@ def _all_commits(world: World) -> list[ToolCall]:
 
 def synthesize(mixture: Mixture, seed: int) -> Iterator[Trajectory]:
     """All trajectories of a mixture, interleaved by kind, in a fixed order."""
-    worlds = list(WORLDS)
-    committing = [name for name in worlds if WORLDS[name].commit_once]
-    chained = [name for name in worlds if not WORLDS[name].commit_once]
+    chained, committing = by_commitment(mixture.worlds)
 
     def demonstrate(task: Task, rng: random.Random) -> Trajectory:
         return demonstration(task, rng, mixture)
@@ -190,13 +235,14 @@ def synthesize(mixture: Mixture, seed: int) -> Iterator[Trajectory]:
 
     plan: list[tuple[int, list[str], Callable[[Task, random.Random], Trajectory]]] = [
         (mixture.demonstrations, chained, demonstrate),
-        (mixture.drills, worlds, drilled),
+        (mixture.drills, list(mixture.worlds), drilled),
         (mixture.memories, committing, memory_reading),
         (mixture.commits, committing, random_commit),
     ]
     number = 0
     for count, names, make in plan:
-        for index in range(count):
+        # A kind that no chosen world is for is left out, as its numbers would be.
+        for index in range(count if names else 0):
             number += 1
             rng = random.Random(f"synthesis/{seed}/{number}")
             name = names[index % len(names)]
@@ -205,10 +251,11 @@ def synthesize(mixture: Mixture, seed: int) -> Iterator[Trajectory]:
             yield make(pose(name, template, seed * 1_000_000 + number, "train"), rng)
 
 
-def held_out_tasks(per_template: int, commits: int, seed: int) -> list[Task]:
+def held_out_tasks(per_template: int, commits: int, seed: int, worlds: Sequence[str] = DEFAULT) -> list[Task]:
     """Evaluation tasks of every template, on held-out names; commit-once worlds get `commits`."""
     tasks = []
-    for name, world in WORLDS.items():
+    for name in worlds:
+        world = world_named(name)
         count = commits if world.commit_once else per_template
         for template in world.templates:
             tasks += [pose(name, template, seed * 1_000_000 + index, "held_out") for index in range(count)]

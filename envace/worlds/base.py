@@ -114,6 +114,7 @@ class World:
 def tool(
     name: str,
     description: str,
+    /,
     irreversible: bool = False,
     returns: dict[str, Any] | None = None,
     **kinds: str,

@@ -51,7 +51,9 @@ def test_responses_are_held_against_the_tool_that_was_called() -> None:
 def test_every_response_of_the_own_worlds_is_declared() -> None:
     from envace.synthesis.worlds import Mixture, synthesize
 
-    mixture = Mixture(40, 40, 10, 10, wrong_call_rate=0.5, noted_rate=0.3, format_only=("courier",))
+    mixture = Mixture(
+        80, 80, 10, 10, wrong_call_rate=0.5, noted_rate=0.3, format_only=("courier",), worlds=tuple(WORLDS)
+    )
     made = list(synthesize(mixture, 1))
     assert {t.world for t in made} == set(WORLDS)
     rule = results()

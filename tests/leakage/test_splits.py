@@ -5,7 +5,7 @@ import pytest
 from envace.leakage.splits import Crossing, crossings
 from envace.synthesis.worlds import Mixture, held_out_tasks, synthesize
 from envace.trajectory import Lineage, Message, Task, Trajectory
-from envace.worlds import WORLDS
+from envace.worlds import DEFAULT
 from envace.worlds.names import pool
 from envace.worlds.tasks import pose, templates
 
@@ -29,7 +29,7 @@ def trajectory(task: Task, **changes) -> Trajectory:
 
 
 def test_the_own_splits_hold_what_they_claim(train, held_out) -> None:
-    assert {t.world for t in train} == set(WORLDS)
+    assert {t.world for t in train} == set(DEFAULT)
     assert crossings(train, held_out) == []
 
 
@@ -42,7 +42,7 @@ def test_a_task_and_its_names_on_both_sides(train, held_out) -> None:
 
 
 def test_a_held_out_template_with_training_names(train, held_out) -> None:
-    world, template = next((w, t) for w in WORLDS for t in templates(w, "held_out"))
+    world, template = next((w, t) for w in DEFAULT for t in templates(w, "held_out"))
     found = crossings([*train, trajectory(pose(world, template, 12_345, "train"))], held_out)
     assert found == [Crossing(kind="template", what=f"{world}/{template}", train_id="planted")]
 
@@ -52,6 +52,8 @@ def test_a_held_out_name_in_a_response(train, held_out) -> None:
     messages = (Message(role="tool", content=f'{{"owner":"{name}"}}'),)
     planted = train[0].model_copy(update={"id": "planted", "messages": messages})
     assert crossings([*train, planted], held_out) == [Crossing(kind="entity", what=name, train_id="planted")]
+    # Outside of the worlds it is a word like any other.
+    assert crossings([*train, planted.model_copy(update={"world": "tau2/retail"})], held_out) == []
 
 
 def test_the_tools_of_a_world_that_is_not_in_training(train, held_out) -> None:

@@ -225,3 +225,4 @@ def test_two_of_three_chained_training_tasks_have_no_demonstrations() -> None:
     splits = [WORLDS[task.world].templates[task.template] for task in chained]
     assert (len(chained), splits.count("undemonstrated"), splits.count("demonstrated")) == (18, 12, 6)
     assert [task.world for task in tasks[18:]] == ["courier"] * 3
+    assert {task.world for task in draw_tasks(4, 4, random.Random(0), ("agenda",))} == {"agenda"}
