@@ -46,7 +46,7 @@ def parser() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser(
         prog="envace", description="Train one language model to act and to rehearse its environment."
     )
-    root.add_argument("--version", action="version", version=f"envace {__version__}")
+    root.add_argument("-V", "--version", action="version", version=f"envace {__version__}")
     root.add_argument("--debug", action="store_true", help="show a traceback with an error")
     commands = root.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
@@ -112,7 +112,7 @@ def parser() -> argparse.ArgumentParser:
     add.add_argument("--trace", type=Path, help="JSON file to write the whole trace to")
     add.set_defaults(run=rehearse)
 
-    add = commands.add_parser("serve", help="OpenAI-compatible server over a policy, with private rehearsal")
+    add = commands.add_parser("serve", help="OpenAI-compatible server over a policy that rehearses")
     add.add_argument(
         "model", type=Path, nargs="?", metavar="FOLDER", help="a trained policy, e.g. models/trained"
     )

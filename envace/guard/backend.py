@@ -63,6 +63,7 @@ class GuardedBackend:
             reply: What was written.
         """
         messages, reasons, verdicts = list(reply.messages), list(reply.finish_reasons), []
+        logprobs = list(reply.logprobs or ())
         for position, message in enumerate(reply.messages):
             examined = self._examine(request, message)
             verdicts += [verdict for verdict, _ in examined]
@@ -70,10 +71,13 @@ class GuardedBackend:
                 words = "\n\n".join([message.content, *texts] if message.content else texts)
                 messages[position] = Message(role="assistant", content=words)
                 reasons[position] = "stop"
+                if logprobs:
+                    logprobs[position] = ()  # they would tell the turn
         fields = {name: getattr(reply, name) for name in type(reply).model_fields}
         fields |= {
             "messages": tuple(messages),
             "finish_reasons": tuple(reasons),
+            "logprobs": reply.logprobs and tuple(logprobs),
             "rehearsal_tokens": reply.rehearsal_tokens + sum(verdict.tokens for verdict in verdicts),
         }
         return GuardedReply(**fields, verdicts=tuple(verdicts))

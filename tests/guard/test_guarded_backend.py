@@ -20,6 +20,7 @@ from envace.guard.rehearsers import ChatRehearser, Pending, PolicyRehearser
 from envace.guard.which import Lists
 from envace.rehearsal.base import Policy
 from envace.serve import ChatReply, ChatRequest
+from envace.serve.backend import TokenLogprob
 from envace.trajectory import Message, Tool, ToolCall
 from envace.worlds.tasks import pose, solve
 
@@ -42,6 +43,9 @@ class Writes:
             finish_reasons=("tool_calls",) * len(self.turns),
             completion_tokens=3,
             rehearsal_tokens=2,
+            logprobs=tuple(
+                (TokenLogprob(token=str(number), logprob=-1.0),) for number in range(len(self.turns))
+            ),
         )
 
 
@@ -66,6 +70,7 @@ def test_turns_without_guarded_calls_pass_as_they_are_without_a_model_call() -> 
         reply = backend.reply(request())
         assert reply.messages == backend.inner.reply(request()).messages
         assert reply.finish_reasons == ("tool_calls", "tool_calls") and reply.verdicts == ()
+        assert reply.logprobs is not None and [turn[0].token for turn in reply.logprobs] == ["0", "1"]
         assert reply.rehearsal_tokens == 2 and model.bodies == [] and backend.models() == ["writes"]
 
 
@@ -89,6 +94,7 @@ def test_a_turn_with_a_denied_call_is_kept_back_whole(name: str, tmp_path: Path)
         'rule predicted_error: 2 of 2 rehearsals predict an error, as in {"error":"locked"}'
         in message.content
     )
+    assert reply.logprobs == ((),)
     assert json.loads(log.read_text())["decision"] == reply.verdicts[0].decision == "deny"
 
 
