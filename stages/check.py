@@ -31,7 +31,8 @@ def main(params: Params, policy: Policy) -> None:
     layout = make_layout(params.chat.layout, params.chat.sections)
     tasks = list(iter_records("data/synthetic/held_out.jsonl", Task))
     calls = list(held_out_calls(tasks, params.seed))
-    tools = {world: {tool.name: tool for tool in WORLDS[world].tools} for world in WORLDS}
+    worlds = (*params.worlds, *params.synthesize.held_out_worlds)
+    tools = {name: {tool.name: tool for tool in WORLDS[name].tools} for name in worlds}
     rows = [
         rehearsed_output(
             policy,
@@ -51,7 +52,7 @@ def main(params: Params, policy: Policy) -> None:
         # Of a commit-once world the held-out calls are commits only.
         tools={
             world: tuple(name for name, tool in tools[world].items() if tool.irreversible or not commit_once)
-            for world, commit_once in ((name, WORLDS[name].commit_once) for name in WORLDS)
+            for world, commit_once in ((name, WORLDS[name].commit_once) for name in worlds)
         },
         agreement=gate.agreement,
         tool_agreement=gate.tool_agreement,
