@@ -96,12 +96,16 @@ class LocalService:
     def _write(self, request: ChatRequest, remote: Remote) -> ChatReply:
         if not remote.waiting():
             raise CallerGoneError("the caller left")
-        if isinstance(self.backend, ConcurrentBackend):
-            reply = self.backend.answer(request, remote)
-        elif request.model in self.backend.models():
-            reply = self.backend.reply(request)
-        else:
-            raise RequestError(f"no model {request.model!r}: see /v1/models", "model_not_found", 404)
+        try:
+            if isinstance(self.backend, ConcurrentBackend):
+                reply = self.backend.answer(request, remote)
+            elif request.model in self.backend.models():
+                reply = self.backend.reply(request)
+            else:
+                raise RequestError(f"no model {request.model!r}: see /v1/models", "model_not_found", 404)
+        except StopIteration as error:
+            # A future cannot carry this one: whoever awaits it would wait for ever.
+            raise RuntimeError("StopIteration in the backend") from error
         if request.alternatives is not None and reply.logprobs is None:
             raise RequestError("logprobs: this model gives no log-probabilities", "unsupported_value")
         return reply

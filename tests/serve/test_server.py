@@ -35,6 +35,8 @@ class RuleBackend:
             raise ContextTooLongError(900, 512)
         if words == "crash":
             raise RuntimeError("out of memory")
+        if words == "run dry":
+            next(iter(()))
         if request.tools:
             call = ToolCall(name=request.tools[0].name, arguments={"words": words})
             turns, reasons = (Message(role="assistant", tool_calls=(call,)),), ("tool_calls",)
@@ -118,6 +120,7 @@ def test_sampling_parameters_reach_the_backend(url, backend):
         ({"model": "other"}, 404, "model_not_found", "other"),
         ({"messages": [{"role": "user", "content": "too long"}]}, 400, "context_length_exceeded", "900"),
         ({"messages": [{"role": "user", "content": "crash"}]}, 500, None, "out of memory"),
+        ({"messages": [{"role": "user", "content": "run dry"}]}, 500, None, "StopIteration"),
     ],
 )
 def test_errors_have_openai_shape(url, body, status, code, says):
