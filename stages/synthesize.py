@@ -10,8 +10,8 @@ from envace.synthesis.worlds import Mixture, held_out_tasks, synthesize
 from envace.trajectory import write_records
 from stages.base import METRICS, run
 
-REPORTED = 8000
-"""Seeds of the report's tasks are this far from those of the dev tasks, on which recipes are chosen."""
+DEV = 4000
+"""Seeds of the dev tasks, on which recipes are chosen, are this far from those of the report's tasks."""
 
 SCRATCH = Path(".scratch/synthesize")
 """Answers that were paid for: a killed stage goes on from them."""
@@ -35,7 +35,7 @@ def main(params: Params) -> None:
     trajectories += mixed_in(p.sources, len(trajectories), params.seed, SCRATCH, shares)
     counts = p.held_out_per_template, p.held_out_commits
     evaluated = (*params.worlds, *p.held_out_worlds)
-    dev, tasks = (held_out_tasks(*counts, seed, evaluated) for seed in (params.seed, params.seed + REPORTED))
+    tasks, dev = (held_out_tasks(*counts, seed, evaluated) for seed in (params.seed, params.seed + DEV))
     with atomic_folder(Path("data/synthetic")) as folder:
         write_records(folder / "trajectories.jsonl", trajectories)
         write_records(folder / "held_out.jsonl", tasks)

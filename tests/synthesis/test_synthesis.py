@@ -88,21 +88,21 @@ def test_the_default_worlds_give_the_bytes_they_always_gave(made: list[Trajector
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("profile", "trajectories", "dev"),
+    ("profile", "trajectories", "held_out"),
     [
         ("tiny", "3ff766477854bf81", "32120433e16763e8"),
         ("smoke", "8ec4041e58946b6b", "862471d5516594d3"),
     ],
 )
 def test_the_files_of_a_profile_are_the_bytes_they_always_were(
-    profile: str, trajectories: str, dev: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    profile: str, trajectories: str, held_out: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from stages.synthesize import main
 
     params = Params.model_validate(yaml.safe_load(compose([f"profile={profile}"], CONF)))
     monkeypatch.chdir(tmp_path)
     main(params)
-    for name, known in {"trajectories": trajectories, "dev_tasks": dev}.items():
+    for name, known in {"trajectories": trajectories, "held_out": held_out}.items():
         content = Path(f"data/synthetic/{name}.jsonl").read_bytes()
         assert hashlib.sha256(content).hexdigest()[:16] == known
 
