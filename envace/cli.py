@@ -119,6 +119,9 @@ def parser() -> argparse.ArgumentParser:
     add.add_argument("--upstream", metavar="URL", help="instead of a policy: an OpenAI-compatible server")
     add.add_argument("--host", default="127.0.0.1")
     add.add_argument("--port", type=int, default=8000, help="0 takes a free one")
+    add.add_argument(
+        "--guard", type=Path, metavar="FILE", help="rehearse irreversible calls first; see docs/guard.md"
+    )
     add.add_argument("--branches", type=int, default=8, help="branches of a private rehearsal")
     add.add_argument("--max-tokens", type=int, default=128, help="tokens of a reply without a limit")
     add.add_argument("--running", type=int, default=64, help="requests at work at once")

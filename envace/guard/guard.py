@@ -96,9 +96,7 @@ class Guard:
             return
         entry = {
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            "tool": call.name,
-            "arguments": call.arguments,
-            **verdict.model_dump(mode="json"),
+            **verdict.entry(call),
             "answer": answer,
         }
         append(self.log, (compact(entry) + "\n").encode(errors="backslashreplace"))

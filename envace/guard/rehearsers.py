@@ -3,7 +3,6 @@
 Neither holds anything that could execute the call.
 """
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,8 @@ from envace.errors import EnvaceError
 from envace.rehearsal.base import Policy
 from envace.rollout.remote import evened
 from envace.rollout.sampling import with_markers
+from envace.serve.batching import Batcher, CallerEngine
+from envace.serve.policy_backend import Nobody
 from envace.trajectory import Message, Tool, ToolCall
 
 CHARACTERS_A_TOKEN = 3
@@ -70,7 +71,7 @@ class PolicyRehearser:
         """Rehearse with a policy.
 
         Args:
-            policy: The policy.
+            policy: The policy; its engine is entered by many threads.
             context: Tokens that prompt and response may have together.
             temperature: Of the sampling; at 0 all predictions are the same.
             max_tokens: Tokens of a response at most.
@@ -80,7 +81,6 @@ class PolicyRehearser:
         self.context = context
         sampling = Sampling(temperature, max_tokens, seed=seed)
         self.sampling = with_markers(sampling, policy.template, policy.template.environment_stop_ids)
-        self._lock = threading.Lock()
 
     def rehearse(self, pending: Pending, times: int) -> Rehearsal:
         """Sample all predictions in one batch; they share the prompt's prefill."""
@@ -94,8 +94,7 @@ class PolicyRehearser:
                 f"{self.context}",
                 "show less history, or rehearse with a larger model",
             )
-        with self._lock:
-            (group,) = self.policy.engine.generate([prompt], self.sampling, times)
+        (group,) = self.policy.engine.generate([prompt], self.sampling, times)
         predictions = tuple(
             template.response_text(item.ids)
             if item.stopped and template.ends_response(item.ids[-1], False)
@@ -112,8 +111,13 @@ def load_policy_rehearser(folder: Path, temperature: float, max_tokens: int) -> 
 
     template = load_template(folder)
     model = load(folder)
-    policy = Policy(HFEngine(model, template.vocabulary), template)
+    policy = Policy(shared_engine(Batcher(HFEngine(model, template.vocabulary))), template)
     return PolicyRehearser(policy, int(model.config.max_position_embeddings), temperature, max_tokens)
+
+
+def shared_engine(batcher: Batcher) -> CallerEngine:
+    """An engine for many threads: calls that are rehearsed at once are decoded together."""
+    return CallerEngine(batcher, Nobody())
 
 
 class ChatRehearser:

@@ -1,8 +1,8 @@
 """What the guard says about a call."""
 
-from typing import Literal
+from typing import Any, Literal
 
-from envace.trajectory.records import Record
+from envace.trajectory.records import Record, ToolCall
 
 Decision = Literal["allow", "ask", "deny"]
 
@@ -28,3 +28,7 @@ class Verdict(Record):
     """The rehearsed responses; None for one that was cut or illegible."""
     tokens: int = 0
     """Tokens written to rehearse, those of a judge not among them."""
+
+    def entry(self, call: ToolCall) -> dict[str, Any]:
+        """The verdict on a call as plain JSON values."""
+        return {"tool": call.name, "arguments": call.arguments, **self.model_dump(mode="json")}

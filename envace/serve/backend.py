@@ -1,6 +1,6 @@
 """The seam between the server and whatever writes the answers."""
 
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from pydantic import Field
 
@@ -87,6 +87,10 @@ class ChatReply(Record):
     """Log-probabilities of each turn's tokens, where they were asked for and are known."""
     trace: Trace | None = None
     """The private rehearsal, where there was one."""
+
+    def own_fields(self) -> dict[str, Any]:
+        """Fields of the completion that OpenAI's format does not know, beside the trace."""
+        return {}
 
 
 class ChatBackend(Protocol):

@@ -13,10 +13,13 @@ def serve(arguments: argparse.Namespace) -> None:
     """Serve what the command line names until SIGTERM or SIGINT.
 
     Raises:
-        EnvaceError: It names nothing, or too much, or a limit is below its least.
+        EnvaceError: It names nothing, or too much, or a limit is below its least, or the guard's
+            configuration is not valid.
     """
     if (arguments.model is None) == (arguments.upstream is None):
         raise EnvaceError("what to serve?", "name a policy's folder, or give --upstream URL")
+    if arguments.upstream and arguments.guard:
+        raise EnvaceError("--guard needs a policy in this process", "leave out --upstream")
     if arguments.running < 1 or arguments.timeout <= 0 or min(arguments.waiting, arguments.per_minute) < 0:
         raise EnvaceError("a limit below its least", "--running from 1, --timeout above 0, the others from 0")
     limits = Limits(
@@ -30,8 +33,11 @@ def serve(arguments: argparse.Namespace) -> None:
         service = UpstreamService(arguments.upstream, key, arguments.branches)
         serve_forever(service, arguments.host, arguments.port, limits)
         return
+    from envace.guard.serving import guard_policy, read_settings
     from envace.serve.policy_backend import load_backend
 
-    backend = load_backend(arguments.model, arguments.branches, arguments.max_tokens)
+    settings = read_settings(arguments.guard) if arguments.guard else None
+    policy = load_backend(arguments.model, arguments.branches, arguments.max_tokens)
+    backend = guard_policy(policy, settings) if settings else policy
     print(f"models: {', '.join(backend.models())}", flush=True)
     serve_forever(backend, arguments.host, arguments.port, limits)

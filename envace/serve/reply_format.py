@@ -51,7 +51,7 @@ class ReplyFormat:
             for index, (message, reason) in enumerate(zip(reply.messages, reply.finish_reasons, strict=True))
         ]
         body = {**self._head("chat.completion"), "choices": choices, "usage": usage(reply)}
-        return body | self._trace(reply)
+        return body | self._own(reply)
 
     def chunk(self, delta: Delta) -> bytes:
         """What was written of one turn as an event; the first of a turn names the role."""
@@ -76,11 +76,9 @@ class ReplyFormat:
             for number, call in enumerate(calls):
                 yield self._event(index, {"tool_calls": [{"index": number, **call}]})
             yield self._event(index, {}, reason)
-        if self.include_usage or self._trace(reply):
+        if self.include_usage or self._own(reply):
             counted = {"usage": usage(reply)} if self.include_usage else {}
-            yield event(
-                {**self._head("chat.completion.chunk"), "choices": [], **counted, **self._trace(reply)}
-            )
+            yield event({**self._head("chat.completion.chunk"), "choices": [], **counted, **self._own(reply)})
         yield DONE
 
     def _event(
@@ -102,10 +100,10 @@ class ReplyFormat:
     def _head(self, kind: str) -> dict[str, Any]:
         return {"id": f"chatcmpl-{self.id}", "object": kind, "created": self.created, "model": self.model}
 
-    def _trace(self, reply: ChatReply) -> dict[str, Any]:
+    def _own(self, reply: ChatReply) -> dict[str, Any]:
         if not self.with_trace or reply.trace is None:
-            return {}
-        return {"rehearsal": {"trace": reply.trace.model_dump(mode="json")}}
+            return reply.own_fields()
+        return {"rehearsal": {"trace": reply.trace.model_dump(mode="json")}, **reply.own_fields()}
 
 
 def usage(reply: ChatReply) -> dict[str, Any]:

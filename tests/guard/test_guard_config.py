@@ -11,7 +11,14 @@ import pytest
 import yaml
 
 from envace.errors import EnvaceError
-from envace.guard.config import GuardConfig, JudgeSettings, RehearseSettings, Upstream, load_config
+from envace.guard.config import (
+    GuardConfig,
+    GuardSettings,
+    JudgeSettings,
+    SessionRehearseSettings,
+    Upstream,
+    load_config,
+)
 from envace.guard.rules import RULES, Limit, RuleSettings
 from envace.guard.verdict import Verdict
 from envace.guard.which import Lists
@@ -105,7 +112,11 @@ def test_the_manual_names_every_field_and_its_example_is_valid() -> None:
     text = (Path(__file__).parents[2] / "docs" / "guard.md").read_text()
     example = text.partition("```yaml\n")[2].partition("```")[0]
     GuardConfig.model_validate(yaml.safe_load(example))
-    models = (GuardConfig, Upstream, RehearseSettings, JudgeSettings, RuleSettings, Limit, Lists, Verdict)
+    chat = text.partition("## In front of a chat")[2].partition("```yaml\n")[2].partition("```")[0]
+    assert GuardSettings.model_validate(yaml.safe_load(chat)).tools.irreversible
+    models = (
+        GuardConfig, Upstream, SessionRehearseSettings, JudgeSettings, RuleSettings, Limit, Lists, Verdict,
+    )  # fmt: skip
     for name in [name for model in models for name in model.model_fields]:
         assert re.search(rf"[`.]{name}[`.]", text) or f"{name}:" in example, name
     assert all(f"`{rule}`" in text for rule in RULES)

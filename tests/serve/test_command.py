@@ -15,7 +15,9 @@ from envace.models.build import save
 @pytest.mark.parametrize(
     "arguments",
     [[], ["folder", "--upstream", "http://127.0.0.1:1/v1"], ["folder", "--running", "0"],
-     ["folder", "--timeout", "0"], ["folder", "--waiting", "-1"], ["--upstream", "nonsense"]],
+     ["folder", "--timeout", "0"], ["folder", "--waiting", "-1"], ["--upstream", "nonsense"],
+     ["folder", "--guard", "nowhere.yaml"],
+     ["--upstream", "http://127.0.0.1:1/v1", "--guard", "nowhere.yaml"]],
 )  # fmt: skip
 def test_what_cannot_be_served_is_one_line(arguments: list[str]) -> None:
     with pytest.raises(SystemExit) as caught:
@@ -30,8 +32,10 @@ def test_beyond_loopback_only_with_a_key(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.slow
-def test_a_policy_and_another_server_in_front_of_it(tiny: Any, tmp_path: Path) -> None:
+def test_a_guarded_policy_and_another_server_in_front_of_it(tiny: Any, tmp_path: Path) -> None:
     save(tiny.fresh(), tiny.folder, tmp_path)
+    guard = tmp_path / "chat.yaml"
+    guard.write_text("tools: {irreversible: [find]}")
     processes: list[subprocess.Popen[str]] = []
 
     def start(*arguments: str | Path) -> str:
@@ -45,7 +49,7 @@ def test_a_policy_and_another_server_in_front_of_it(tiny: Any, tmp_path: Path) -
         raise AssertionError("it stopped")
 
     try:
-        inner = start(tmp_path)
+        inner = start(tmp_path, "--guard", guard)
         outer = start("--upstream", inner, "--branches", "2")
         found = []
         for url in (inner, outer):
@@ -53,6 +57,7 @@ def test_a_policy_and_another_server_in_front_of_it(tiny: Any, tmp_path: Path) -
                 asked: Any = {"model": "envace", "messages": HELLO, "tools": [FIND], "seed": 1}
                 found.append(made.chat.completions.create(**asked, max_tokens=20).choices)
         assert found[0] == found[1]
+        assert (tmp_path / "guard.jsonl").exists()  # the guard is in place
     finally:
         for process in processes:
             process.terminate()
