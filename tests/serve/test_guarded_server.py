@@ -2,16 +2,19 @@
 
 import json
 import re
+import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import openai
 import pytest
 import yaml
 from scripted_server import serving
-from served_policy import HELLO, backend, calls, client, says
+from served_policy import HELLO, backend, calls, client, says, until
 
 from envace.errors import EnvaceError
 from envace.guard.serving import guard_policy, read_settings
@@ -171,6 +174,26 @@ def test_another_model_may_rehearse_instead(tmp_path: Path, template: Any, scrip
         with guarding(tmp_path, engine, template, rehearse=rehearse) as ask:
             assert ask().guard["verdicts"][0]["predictions"] == ['{"error":"no"}'] * 2
     assert len(engine.seen) == 1 and len(model.bodies) == 2
+
+
+def test_a_client_that_left_gets_no_further_rehearsals(tmp_path: Path, template: Any, scripted: Any) -> None:
+    left = threading.Event()
+
+    def script(body: dict[str, Any], number: int) -> str:
+        left.wait(5)
+        return "{}"
+
+    engine = scripted(Plays(template, call("wipe"), call("wipe", "y")))
+    with serving(script) as model:
+        rehearse = {"endpoint": {"endpoints": [model.url], "model": "m"}, "times": 1}
+        with guarding(tmp_path, engine, template, rehearse=rehearse) as ask:
+            with pytest.raises(openai.APITimeoutError):
+                ask(timeout=0.3)
+            time.sleep(0.2)  # until the server has noticed
+            left.set()
+            assert until(lambda: len((tmp_path / "guard.jsonl").read_text().splitlines()) == 1)
+            time.sleep(0.2)
+    assert len(model.bodies) == 1
 
 
 @pytest.mark.parametrize(
