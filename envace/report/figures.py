@@ -27,7 +27,7 @@ WINDOW = 5
 WIDTH = 4.8
 """Inches: a phone's width, so that text keeps its size there."""
 POLICY_LABELS = {"warmup": "after warm-up", "trained": "after training"}
-SPLIT_MARKS = {"demonstrated": "", "undemonstrated": " *", "held_out": " †"}
+SPLIT_MARKS = {"demonstrated": "", "practiced": " *", "held_out": " †"}
 RC: dict[Any, Any] = {
     "svg.fonttype": "none",
     "text.parse_math": False,
@@ -110,7 +110,7 @@ def _worlds(figure: "Figure", worlds: Mapping[str, Any]) -> None:
         for policy, label in POLICY_LABELS.items()
     }
     _dots(figure, [name + SPLIT_MARKS[templates[name]["split"]] for name in order], rows)
-    figure.axes[0].set(xlabel="success, %  (* undemonstrated, † held-out template)")
+    figure.axes[0].set(xlabel="success, %  (* practiced, † held-out template)")
 
 
 def _rehearsal(figure: "Figure", rehearsal: Mapping[str, Any]) -> None:

@@ -116,8 +116,8 @@ def worlds(summary: Mapping[str, Any]) -> Section:
                 texts=2,
             ),
             Text(
-                "Demonstrated templates occur in warm-up and training, undemonstrated ones in training only, "
-                "held-out ones in evaluation only."
+                "Demonstrated templates occur in warm-up and training, practiced ones in training and a few "
+                "times in warm-up, held-out ones in evaluation only."
             ),
         ],
     )

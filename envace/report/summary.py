@@ -12,7 +12,7 @@ from envace.report.compare import Proportion, average, paired, proportion, unpai
 from envace.report.inputs import POLICIES, STRATEGIES, Inputs
 from envace.worlds import WORLDS, world
 
-MAIN_SPLITS = ("demonstrated", "undemonstrated")
+MAIN_SPLITS = ("demonstrated", "practiced")
 """Templates behind the headline's success; held-out templates are reported apart."""
 WITNESSES = ("rule", "oracle", "wrong")
 """Rows of a commit-once world that say where its score comes from."""

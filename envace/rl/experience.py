@@ -77,14 +77,14 @@ def draw_tasks(
 ) -> list[Task]:
     """Training tasks of one step, spread evenly over `worlds`.
 
-    Two of three chained tasks are of templates without demonstrations: the others are mostly
+    Two of three chained tasks are of practiced templates: the others are mostly
     solved after warm-up, and a group without spread teaches nothing.
     """
     tasks: list[Task] = []
     for count, names in zip((chained, committing), by_commitment(worlds), strict=True):
         for index in range(count if names else 0):
             name = names[index % len(names)]
-            split: Split = "undemonstrated" if index // len(names) % 3 else "demonstrated"
+            split: Split = "practiced" if index // len(names) % 3 else "demonstrated"
             template = rng.choice(templates(name, split) or templates(name, "demonstrated"))
             tasks.append(pose(name, template, rng.randrange(10**9, 2 * 10**9), "train"))
     return tasks
@@ -149,7 +149,7 @@ def collect(
     return Experience(
         scored=scored,
         rehearsals=rehearsals,
-        revealed=_transcripts(scored, rehearsals, template, layout),
+        revealed=_transcripts(scored, template, layout),
         real_calls=sum(world.executed for world in worlds) or sum(len(item.revealed) for item in scored),
     )
 
@@ -171,10 +171,7 @@ def predictions_hold(scored: Scored, rehearsal: Rehearsal | None) -> list[bool]:
 
 
 def _transcripts(
-    scored: Sequence[Scored],
-    rehearsals: Sequence[Rehearsal | None],
-    template: Template,
-    layout: PromptedLayout | None,
+    scored: Sequence[Scored], template: Template, layout: PromptedLayout | None
 ) -> list[Transcript]:
     """What the verdicts revealed, without repetition.
 
@@ -183,8 +180,7 @@ def _transcripts(
     """
     tasks: dict[str, Task] = {}
     steps: dict[tuple[str, str], dict[str, Step]] = {}
-    surprising: dict[tuple[str, str], bool] = {}
-    for item, rehearsal in zip(scored, rehearsals, strict=True):
+    for item in scored:
         task, revealed = item.episode.task, item.revealed
         if not revealed:
             continue
@@ -196,9 +192,8 @@ def _transcripts(
         for position, step in enumerate(told):
             name = step.call.text() if WORLDS[task.world].commit_once else str(position)
             steps.setdefault(key, {}).setdefault(name, step)
-        surprising[key] = surprising.get(key, False) or not all(predictions_hold(item, rehearsal))
     return [
-        Transcript(tasks[key[0]].world, stream, surprising[key])
+        Transcript(tasks[key[0]].world, stream)
         for key, told in steps.items()
         for stream in revealed_streams(tasks[key[0]], list(told.values()), template, layout)
     ]

@@ -9,7 +9,7 @@ from envace.rl.observe import Transcript
 
 
 def with_experts(found: Experience, writer: Any, group: int) -> Experience:
-    """The same roll-outs, but the first of every task is right, and what it reveals surprises."""
+    """The same roll-outs, but the first of every task is right."""
     scored = [
         score(writer.expert(item.episode.task, item.episode.notes)) if index % group == 0 else item
         for index, item in enumerate(found.scored)
@@ -18,7 +18,6 @@ def with_experts(found: Experience, writer: Any, group: int) -> Experience:
         Transcript(
             item.episode.task.world,
             revealed_streams(item.episode.task, item.verdict.steps, writer.template)[0],
-            True,
         )
         for item in scored[::group]
     ]

@@ -11,7 +11,7 @@ from envace.rewards.replay import revealed_streams, score
 from envace.rl.batch import collate
 from envace.rl.experience import collect
 from envace.rl.loss import token_logprobs
-from envace.rl.observe import KNOWN_PRIORITY, LIMIT, Observer, Transcript, priorities
+from envace.rl.observe import KNOWN, LIMIT, UNSEEN, Observer, Transcript, mean_by_world
 from envace.worlds.tasks import pose
 
 ENV = int(TokenRole.ENV)
@@ -38,7 +38,7 @@ def test_one_batch_loss_is_the_mean_over_environment_tokens(tiny: Any, writer: A
     model = tiny.fresh()
     expected = env_loss(model, stream)
     observer = Observer(model, [], rate=0.01, rows=3)
-    observer.add([Transcript("store", stream, True)])
+    observer.add([Transcript("store", stream)])
     # The only transcript, drawn three times; micro-batches of one row each.
     assert observer.learn(random.Random(0), 1.0, token_budget=1) == pytest.approx(expected, rel=0.02)
 
@@ -47,7 +47,7 @@ def test_learning_lowers_the_loss_and_a_zero_factor_changes_nothing(tiny: Any, w
     stream = revealed(writer, 0)
     model = tiny.fresh()
     observer = Observer(model, [], rate=0.01, rows=2)
-    observer.add([Transcript("store", stream, True)])
+    observer.add([Transcript("store", stream)])
     before = env_loss(model, stream)
     observer.learn(random.Random(0), 0.0, 4000)
     assert env_loss(model, stream) == before
@@ -72,29 +72,52 @@ def test_logged_rows_take_their_share_of_a_batch(tiny: Any, writer: Any) -> None
     expert, stream = writer.expert(pose("store", "order", 1, "train")).stream(), revealed(writer, 0)
     for share, logged in ((0.75, 3), (0.5, 2), (0.0, 0)):
         observer = Observer(tiny.fresh(), [expert] * 4, rate=0.01, rows=4, share=share)
-        observer.add([Transcript("courier", stream, True)])
+        observer.add([Transcript("courier", stream)])
         observer.learn(random.Random(0), 0.0, 4000)
         assert observer.trained_tokens == logged * tokens(expert) + (4 - logged) * tokens(stream)
 
 
-def test_surprise_decides_the_share_of_a_world_and_of_a_transcript(writer: Any) -> None:
+def test_a_transcript_comes_up_as_often_as_it_surprises(tiny: Any, writer: Any) -> None:
+    streams = [revealed(writer, 0), writer.expert(pose("store", "order", 1, "train")).stream()]
+    observer = Observer(tiny.fresh(), [], rate=0.01, rows=40, share=0.0)
+    observer.add([Transcript("store", stream) for stream in streams])
+    observer.surprise = [0.0, 4 * KNOWN]
+    observer.learn(random.Random(0), 0.0, 4000)
+    # One part in six, and five in six.
+    drawn = random.Random(0).choices(range(2), [1, 5], k=40)
+    assert observer.trained_tokens == sum(tokens(streams[index]) for index in drawn)
+    assert 0 < drawn.count(0) < 15
+
+
+def test_surprise_is_the_loss_when_last_seen(tiny: Any, writer: Any) -> None:
+    streams = [revealed(writer, seed) for seed in range(3)]
+    model = tiny.fresh()
+    observer = Observer(model, [streams[0]], rate=0.01, rows=9, share=0.2)
+    observer.add([Transcript("store", stream) for stream in streams])
+    assert observer.surprise == [UNSEEN] * 3
+    # One logged row, eight replayed ones in passes of one row each; the policy stays as it is.
+    observer.learn(random.Random(3), 0.0, token_budget=1)
+    environment = [stream.roles.count(ENV) for stream in streams]
+    expected = [env_loss(model, stream) * count for stream, count in zip(streams, environment, strict=True)]
+    assert observer.surprise == pytest.approx(expected, rel=0.02)
+    # What the same world reveals next is expected to surprise as much.
+    observer.add([Transcript("store", streams[0]), Transcript("agenda", streams[1])])
+    assert observer.surprise[3:] == [pytest.approx(sum(expected) / 3, rel=0.02), UNSEEN]
+
+
+def test_mean_surprise_by_world(writer: Any) -> None:
     stream = revealed(writer, 0)
-    # Two worlds of very different size: one surprises always, the other in one of four.
-    replay = [Transcript("courier", stream, True)] * 2
-    replay += [Transcript("store", stream, index == 0) for index in range(4)]
-    weights = priorities(replay)
-    share = sum(weights[:2]) / sum(weights)
-    mean = (1 + 3 * KNOWN_PRIORITY) / 4
-    assert share == pytest.approx(1 / (1 + mean))
-    assert weights[2] / weights[3] == pytest.approx(1 / KNOWN_PRIORITY)
+    replay = [Transcript("store", stream), Transcript("courier", stream), Transcript("store", stream)]
+    assert mean_by_world(replay, [1.0, 5.0, 2.0]) == {"store": 1.5, "courier": 5.0}
 
 
 def test_the_replay_forgets_the_oldest(tiny: Any, writer: Any) -> None:
     stream = revealed(writer, 0)
     observer = Observer(tiny.fresh(), [], rate=0.01, rows=2)
-    observer.add([Transcript("store", stream, True)])
-    observer.add([Transcript("store", stream, False)] * LIMIT)
-    assert len(observer.replay) == LIMIT and not any(t.surprising for t in observer.replay)
+    observer.add([Transcript("store", stream)])
+    observer.add([Transcript("courier", stream)] * LIMIT)
+    assert len(observer.replay) == len(observer.surprise) == LIMIT
+    assert {transcript.world for transcript in observer.replay} == {"courier"}
 
 
 def test_commits_of_one_task_are_revealed_together_and_only_once(writer: Any, scripted: Any) -> None:
@@ -121,6 +144,6 @@ def test_commits_of_one_task_are_revealed_together_and_only_once(writer: Any, sc
         ]
 
     found = collect(scripted(script), template, [task], 4, 2, 40, 0)
-    assert len(found.revealed) == 1 and found.revealed[0].surprising
+    assert len(found.revealed) == 1
     text = template.decode(found.revealed[0].stream.ids)
     assert all(text.count(call) == 1 for call in calls)

@@ -223,6 +223,6 @@ def test_two_of_three_chained_training_tasks_have_no_demonstrations() -> None:
     tasks = draw_tasks(18, 3, random.Random(0))
     chained = [task for task in tasks if not WORLDS[task.world].commit_once]
     splits = [WORLDS[task.world].templates[task.template] for task in chained]
-    assert (len(chained), splits.count("undemonstrated"), splits.count("demonstrated")) == (18, 12, 6)
+    assert (len(chained), splits.count("practiced"), splits.count("demonstrated")) == (18, 12, 6)
     assert [task.world for task in tasks[18:]] == ["courier"] * 3
     assert {task.world for task in draw_tasks(4, 4, random.Random(0), ("agenda",))} == {"agenda"}
