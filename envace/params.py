@@ -128,6 +128,8 @@ class SynthesizeParams(Section):
 
     demonstrations: int = Field(ge=1)
     """Expert solutions of demonstrated templates."""
+    glimpses: int = Field(ge=0)
+    """Expert solutions of practiced templates."""
     drills: int = Field(ge=0)
     """Random calls answered by a world; environment loss only."""
     memories: int = Field(ge=0)
@@ -136,6 +138,8 @@ class SynthesizeParams(Section):
     """Commit-once tasks answered by a random commit."""
     wrong_call_rate: float = Field(ge=0, le=1)
     """Chance of an injected wrong call before an expert call."""
+    broken_rate: float = Field(ge=0, le=1)
+    """Share of drill calls that do not fit their tool's schema."""
     noted_rate: float = Field(ge=0, le=1)
     """Share of demonstrations with a private memory in front."""
     format_only: tuple[str, ...]

@@ -22,10 +22,12 @@ def main(params: Params) -> None:
     p = params.synthesize
     mixture = Mixture(
         p.demonstrations,
+        p.glimpses,
         p.drills,
         p.memories,
         p.commits,
         p.wrong_call_rate,
+        p.broken_rate,
         p.noted_rate,
         p.format_only,
         params.worlds,

@@ -8,10 +8,12 @@ from envace.worlds import DEFAULT
 
 MIXTURE = Mixture(
     demonstrations=3000,
+    glimpses=0,
     drills=2000,
     memories=600,
     commits=300,
     wrong_call_rate=0.15,
+    broken_rate=0.1,
     noted_rate=0.1,
     format_only=("courier",),
     worlds=DEFAULT,

@@ -95,7 +95,7 @@ def training_tasks(worlds: Sequence[str], count: int, seed: int) -> list[Task]:
     tasks = []
     for index in range(count):
         name = kinds[index % len(kinds)]
-        template = rng.choice(templates(name, "demonstrated", "undemonstrated"))
+        template = rng.choice(templates(name, "demonstrated", "practiced"))
         tasks.append(pose(name, template, rng.choice(SEEDS), "train"))
     return tasks
 

@@ -3,6 +3,7 @@
 Every trajectory is a pure function of its seed, so the same parameters give the same bytes.
 """
 
+import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from envace.rehearsal.memory import Rehearsed, memory_message
 from envace.trajectory import Lineage, Message, Task, ToolCall, Trajectory, compact
 from envace.worlds import DEFAULT, by_commitment
 from envace.worlds import world as world_named
-from envace.worlds.base import World
+from envace.worlds.base import Split, World
 from envace.worlds.names import PoolLabel, pool
 from envace.worlds.tasks import pose, rebuild, solve, templates
 
@@ -27,6 +28,8 @@ class Mixture:
 
     demonstrations: int
     """Expert solutions of demonstrated templates."""
+    glimpses: int
+    """Expert solutions of practiced templates: few, but exploration has to start from something."""
     drills: int
     """Random calls answered by the world: environment loss only."""
     memories: int
@@ -35,6 +38,8 @@ class Mixture:
     """Commit-once tasks answered by a random commit: direct acting without knowledge."""
     wrong_call_rate: float
     """Chance of an injected wrong call before an expert call."""
+    broken_rate: float
+    """Share of drill calls that do not fit their tool's schema, as an exploring policy writes them."""
     noted_rate: float
     """Share of demonstrations with a private memory, so that one does not throw the policy off."""
     format_only: tuple[str, ...]
@@ -45,7 +50,9 @@ class Mixture:
     def scaled(self, total: int) -> "Mixture":
         """The same shares of another number of trajectories; what rounding leaves goes to the drills."""
         chained, committing = by_commitment(self.worlds)
-        whom = {"demonstrations": chained, "memories": committing, "commits": committing}
+        whom = {
+            "demonstrations": chained, "glimpses": chained, "memories": committing, "commits": committing,
+        }  # fmt: skip
         numbers: dict[str, int] = {
             kind: getattr(self, kind) if whom.get(kind, self.worlds) else 0 for kind in KINDS
         }
@@ -55,14 +62,16 @@ class Mixture:
         return replace(self, **scaled)
 
 
-KINDS = ("demonstrations", "drills", "memories", "commits")
+KINDS = ("demonstrations", "glimpses", "drills", "memories", "commits")
 """Kinds of trajectories by the field with their number."""
 SHARES = Mixture(
     demonstrations=800,
+    glimpses=0,
     drills=800,
     memories=150,
     commits=50,
     wrong_call_rate=0.15,
+    broken_rate=0.1,
     noted_rate=0.15,
     format_only=("courier", "ferry"),
 )
@@ -149,7 +158,18 @@ def random_call(world: World, rng: random.Random, names: PoolLabel) -> ToolCall:
     return ToolCall(name=name, arguments=world.random_arguments(name, rng, pool(names)))
 
 
-def drill(task: Task, rng: random.Random, shuffled: bool) -> Trajectory:
+def broken_call(call: ToolCall, rng: random.Random) -> ToolCall:
+    """The same call without one of its arguments, or with one of another type."""
+    arguments = dict(call.arguments)
+    key = rng.choice(list(arguments))
+    if rng.random() < 0.5:
+        del arguments[key]
+    else:
+        arguments[key] = rng.randint(0, 9) if isinstance(arguments[key], str) else str(arguments[key])
+    return call.model_copy(update={"arguments": arguments})
+
+
+def drill(task: Task, rng: random.Random, mixture: Mixture) -> Trajectory:
     """Random calls with their responses; the calls carry no loss.
 
     A commit-once world starts afresh for every call, or all but the first would be refused.
@@ -163,8 +183,11 @@ def drill(task: Task, rng: random.Random, shuffled: bool) -> Trajectory:
         if world.commit_once:
             world = start.copy()
         call = random_call(world, rng, task.names)
-        messages += respond(world, call, trainable_call=world.commit_once)
-    if shuffled:
+        broken = rng.random() < mixture.broken_rate
+        if broken:
+            call = broken_call(call, rng)
+        messages += respond(world, call, trainable_call=world.commit_once and not broken)
+    if task.world in mixture.format_only:
         messages = _responses_from_elsewhere(messages, task, rng)
     prompt = task.messages[0], Message(role="user", content="drill")
     return trajectory("drill", task.model_copy(update={"messages": prompt}), messages, task.seed)
@@ -178,7 +201,7 @@ def _responses_from_elsewhere(messages: list[Message], task: Task, rng: random.R
     elsewhere = []
     names = pool(task.names)
     for message in messages:
-        if message.role == "tool":
+        if message.role == "tool" and "error" not in json.loads(message.content):
             world = type(rebuild(task)[0])(rng, names)
             arguments = world.random_arguments(message.name, rng, names)
             response = world.call(ToolCall(name=message.name, arguments=arguments))
@@ -231,22 +254,23 @@ def synthesize(mixture: Mixture, seed: int) -> Iterator[Trajectory]:
         return demonstration(task, rng, mixture)
 
     def drilled(task: Task, rng: random.Random) -> Trajectory:
-        return drill(task, rng, task.world in mixture.format_only)
+        return drill(task, rng, mixture)
 
-    plan: list[tuple[int, list[str], Callable[[Task, random.Random], Trajectory]]] = [
-        (mixture.demonstrations, chained, demonstrate),
-        (mixture.drills, list(mixture.worlds), drilled),
-        (mixture.memories, committing, memory_reading),
-        (mixture.commits, committing, random_commit),
+    plan: list[tuple[int, list[str], Split, Callable[[Task, random.Random], Trajectory]]] = [
+        (mixture.demonstrations, chained, "demonstrated", demonstrate),
+        (mixture.drills, list(mixture.worlds), "demonstrated", drilled),
+        (mixture.memories, committing, "demonstrated", memory_reading),
+        (mixture.commits, committing, "demonstrated", random_commit),
+        (mixture.glimpses, chained, "practiced", demonstrate),
     ]
     number = 0
-    for count, names, make in plan:
+    for count, names, split, make in plan:
         # A kind that no chosen world is for is left out, as its numbers would be.
         for index in range(count if names else 0):
             number += 1
             rng = random.Random(f"synthesis/{seed}/{number}")
             name = names[index % len(names)]
-            choices = templates(name, "demonstrated")
+            choices = templates(name, split)
             template = choices[(index // len(names)) % len(choices)]
             yield make(pose(name, template, seed * 1_000_000 + number, "train"), rng)
 

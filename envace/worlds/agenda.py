@@ -48,10 +48,10 @@ class Agenda(World):
         "add_later": "demonstrated",
         "remove": "demonstrated",
         "first": "demonstrated",
-        "bump": "demonstrated",
-        "move_day": "demonstrated",
-        "move": "undemonstrated",
-        "remove_first": "undemonstrated",
+        "bump": "practiced",
+        "move_day": "practiced",
+        "move": "practiced",
+        "remove_first": "practiced",
         "move_first": "held_out",
     }
 

@@ -19,8 +19,8 @@ Response = dict[str, Any]
 Expert = Generator[ToolCall, Response, str]
 """Yields the next call, receives its response, returns the final answer."""
 
-Split = Literal["demonstrated", "undemonstrated", "held_out"]
-"""Warm-up and training; training only (no expert is ever shown); evaluation only."""
+Split = Literal["demonstrated", "practiced", "held_out"]
+"""Warm-up and training; training, and a few times in warm-up; evaluation only."""
 
 
 class ToolError(Exception):

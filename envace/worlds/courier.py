@@ -16,16 +16,16 @@ from envace.worlds.offers import Offers, priced
 
 ZONES = ("N", "S", "E", "W")
 WEIGHTS = range(1, 9)
-BASES = range(1, 6)
+BASES = range(1, 4)
 KINDS = {"zone": "string", "kg": "integer", "base": "integer"}
 
 
 def _tariff() -> dict[tuple[str, int], int]:
-    """Surcharge by (zone, weight), 1–9; rises with weight in some zones and falls in others."""
+    """Surcharge by (zone, weight), 1–6; rises with weight in some zones and falls in others."""
     rng = random.Random(42)
     table: dict[tuple[str, int], int] = {}
     for zone in ZONES:
-        surcharges = sorted(rng.randint(1, 9) for _ in WEIGHTS)
+        surcharges = sorted(rng.randint(1, 6) for _ in WEIGHTS)
         if rng.random() < 0.5:
             surcharges.reverse()
         table |= {(zone, kg): surcharge for kg, surcharge in zip(WEIGHTS, surcharges, strict=True)}

@@ -55,9 +55,9 @@ class Files(World):
         "write": "demonstrated",
         "move": "demonstrated",
         "delete": "demonstrated",
-        "copy": "undemonstrated",
-        "move_found": "undemonstrated",
-        "move_over": "undemonstrated",
+        "copy": "practiced",
+        "move_found": "practiced",
+        "move_over": "practiced",
         "delete_everywhere": "held_out",
     }
 

@@ -64,8 +64,8 @@ class Messages(World):
         "reply": "demonstrated",
         "forward": "demonstrated",
         "send_team": "demonstrated",
-        "reply_of": "undemonstrated",
-        "forward_of": "undemonstrated",
+        "reply_of": "practiced",
+        "forward_of": "practiced",
         "forward_team": "held_out",
     }
 

@@ -43,10 +43,10 @@ class Stays(World):
     templates: ClassVar[dict[str, Split]] = {
         "cheapest": "demonstrated",
         "book_cheapest": "demonstrated",
-        "book_release": "demonstrated",
+        "book_release": "practiced",
         "book_dearest": "demonstrated",
-        "dearest": "undemonstrated",
-        "book_id": "undemonstrated",
+        "dearest": "practiced",
+        "book_id": "practiced",
         "dearest_release": "held_out",
     }
 

@@ -37,9 +37,9 @@ class Store(World):
         "price": "demonstrated",
         "order": "demonstrated",
         "order_or_rest": "demonstrated",
-        "order_cancel": "demonstrated",
-        "stock": "undemonstrated",
-        "order_all": "undemonstrated",
+        "order_cancel": "practiced",
+        "stock": "practiced",
+        "order_all": "practiced",
         "order_all_cancel": "held_out",
     }
 

@@ -9,7 +9,9 @@ from envace.worlds import DEFAULT
 from envace.worlds.names import pool
 from envace.worlds.tasks import pose, templates
 
-MIXTURE = Mixture(60, 60, 20, 20, wrong_call_rate=0.3, noted_rate=0.3, format_only=("courier",))
+MIXTURE = Mixture(
+    60, 12, 60, 20, 20, wrong_call_rate=0.3, broken_rate=0.1, noted_rate=0.3, format_only=("courier",)
+)
 
 
 @pytest.fixture(scope="module")

