@@ -91,8 +91,8 @@ def test_the_default_worlds_give_the_bytes_they_always_gave(made: list[Trajector
 @pytest.mark.parametrize(
     ("profile", "trajectories", "held_out"),
     [
-        ("tiny", "3ff766477854bf81", "32120433e16763e8"),
-        ("smoke", "8ec4041e58946b6b", "862471d5516594d3"),
+        ("tiny", "085b9d4eedbf1f87", "ebf1a2ecbadcd94f"),
+        ("smoke", "c1b9821977072cfe", "5cb2b2983456fbc9"),
     ],
 )
 def test_the_files_of_a_profile_are_the_bytes_they_always_were(
