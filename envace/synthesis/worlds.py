@@ -196,7 +196,8 @@ def drill(task: Task, rng: random.Random, mixture: Mixture) -> Trajectory:
 def _responses_from_elsewhere(messages: list[Message], task: Task, rng: random.Random) -> list[Message]:
     """Give every call the response that the same tool gave in some other start state.
 
-    The form and the spread of the responses stay true, their connection to the call is cut.
+    The form and the spread of the responses stay true, their connection to the call is cut. Refusals
+    of calls that do not fit the tool stay: they tell nothing of the rules.
     """
     elsewhere = []
     names = pool(task.names)
