@@ -21,16 +21,16 @@ def main(params: Params) -> None:
     """Write trajectories and evaluation tasks."""
     p = params.synthesize
     mixture = Mixture(
-        p.demonstrations,
-        p.glimpses,
-        p.drills,
-        p.memories,
-        p.commits,
-        p.wrong_call_rate,
-        p.broken_rate,
-        p.noted_rate,
-        p.format_only,
-        params.worlds,
+        demonstrations=p.demonstrations,
+        glimpses=p.glimpses,
+        drills=p.drills,
+        memories=p.memories,
+        commits=p.commits,
+        wrong_call_rate=p.wrong_call_rate,
+        broken_rate=p.broken_rate,
+        noted_rate=p.noted_rate,
+        format_only=p.format_only,
+        worlds=params.worlds,
     )
     shares: dict[str, Share] = {}
     trajectories = list(synthesize(mixture, params.seed))

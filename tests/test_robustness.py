@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from envace.rl.experience import collect
 from envace.rl.loss import token_logprobs
 from envace.rollout.answered import answered_episodes
 from envace.rollout.responders import WorldResponder
-from envace.synthesis.worlds import Mixture, synthesize
+from envace.synthesis.worlds import SHARES, synthesize
 from envace.trajectory import Outcome, ToolCall
 from envace.worlds.courier import Courier
 from envace.worlds.tasks import pose, rebuild, solve, verify
@@ -166,7 +167,7 @@ def test_zero_spread_is_zero_without_a_floor_too():
 
 
 def test_format_only_keeps_the_format_of_any_world():
-    mixture = Mixture(0, 8, 0, 0, 0.0, 0.0, format_only=("store",))
+    mixture = replace(SHARES, demonstrations=0, drills=8, memories=0, commits=0, format_only=("store",))
     drills = [t for t in synthesize(mixture, 1) if t.world == "store"]
     for drill in drills:
         schemas = {tool.name: tool.returns for tool in drill.tools}

@@ -22,7 +22,7 @@ DRILL_CALLS = 6
 """Calls in one drill."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Mixture:
     """What to synthesize."""
 

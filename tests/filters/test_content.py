@@ -52,17 +52,9 @@ def test_every_response_of_the_own_worlds_is_declared() -> None:
     from envace.synthesis.worlds import Mixture, synthesize
 
     mixture = Mixture(
-        80,
-        20,
-        80,
-        10,
-        10,
-        wrong_call_rate=0.5,
-        broken_rate=0.3,
-        noted_rate=0.3,
-        format_only=("courier",),
-        worlds=tuple(WORLDS),
-    )
+        demonstrations=80, glimpses=20, drills=80, memories=10, commits=10,
+        wrong_call_rate=0.5, broken_rate=0.3, noted_rate=0.3, format_only=("courier",), worlds=tuple(WORLDS),
+    )  # fmt: skip
     made = list(synthesize(mixture, 1))
     assert {t.world for t in made} == set(WORLDS)
     rule = results()

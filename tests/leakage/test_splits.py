@@ -10,8 +10,9 @@ from envace.worlds.names import pool
 from envace.worlds.tasks import pose, templates
 
 MIXTURE = Mixture(
-    60, 12, 60, 20, 20, wrong_call_rate=0.3, broken_rate=0.1, noted_rate=0.3, format_only=("courier",)
-)
+    demonstrations=60, glimpses=12, drills=60, memories=20, commits=20,
+    wrong_call_rate=0.3, broken_rate=0.1, noted_rate=0.3, format_only=("courier",),
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from envace.benchmarks.harness import ROOT_VARIABLE, installed
 from envace.leakage import Match
 from envace.quality import QualityResult
 from envace.quality.check import Agreement, Share
-from envace.synthesis.worlds import Mixture, held_out_tasks, synthesize
+from envace.synthesis.worlds import SHARES, held_out_tasks, synthesize
 from envace.trajectory import (
     Lineage,
     Message,
@@ -160,7 +161,7 @@ def test_train_stops_at_a_failed_gate_with_the_tool_that_failed(tmp_path: Path) 
 def training_data(folder: Path, planted: Trajectory) -> list[str]:
     """Held-out tasks, and filtered data with `planted` as line 5; returns the ids of the other lines."""
     write_records(folder / "data/synthetic/held_out.jsonl", held_out_tasks(1, 2, 1))
-    train = list(synthesize(Mixture(4, 4, 2, 2, 0.15, 0.15, ("courier",)), 1))
+    train = list(synthesize(replace(SHARES, demonstrations=4, drills=4, memories=2, commits=2), 1))
     write_records(folder / "data/filtered/trajectories.jsonl", [*train[:4], planted, *train[4:]])
     return [trajectory.id for trajectory in train]
 

@@ -1,6 +1,7 @@
 """Warm-up and training that start themselves again on two ranks: one set of outputs, written once."""
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from test_stages import ROOT, metrics, project, stage
 from envace.models.build import load, save
 from envace.quality import QualityResult
 from envace.quality.check import Agreement, Share
-from envace.synthesis.worlds import Mixture, synthesize
+from envace.synthesis.worlds import SHARES, synthesize
 from envace.trajectory import write_records
 
 STEPS = 2
@@ -34,7 +35,9 @@ def folder(tiny: Any, tmp_path: Path) -> Path:
     (tmp_path / "two.yaml").write_text(yaml.safe_dump(launch | {"num_processes": 2}), encoding="utf-8")
     (tmp_path / "models/base").mkdir(parents=True)
     save(tiny.model, tiny.folder, tmp_path / "models/base")
-    trajectories = list(synthesize(Mixture(300, 300, 50, 50, 0.15, 0.15, ("courier",)), 1))
+    trajectories = list(
+        synthesize(replace(SHARES, demonstrations=300, drills=300, memories=50, commits=50), 1)
+    )
     write_records(tmp_path / "data/split/train.jsonl", trajectories[10:])
     write_records(tmp_path / "data/split/dev.jsonl", trajectories[:10])
     nothing = Share(share=0.0, n=1)
