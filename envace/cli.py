@@ -136,7 +136,10 @@ def parser() -> argparse.ArgumentParser:
 
     add = commands.add_parser("harness", help="benchmark harnesses in their own environments")
     add.add_argument("action", choices=("install", "list", "check"))
-    add.add_argument("name", nargs="?", help="bfcl or tau2; all when left out")
+    add.add_argument("name", nargs="?", help="bfcl, tau2 or finmcp; all when left out")
+    add.add_argument(
+        "--from", dest="source", type=Path, metavar="PATH", help="your own copy, for a harness that needs one"
+    )
     add.set_defaults(run=harness)
 
     add = commands.add_parser("params", help="compose params.yaml from the groups in conf/")
@@ -281,21 +284,37 @@ def guard(arguments: argparse.Namespace) -> None:
 def harness(arguments: argparse.Namespace) -> None:
     """envace harness."""
     from envace import benchmarks
+    from envace.benchmarks import copies
     from envace.benchmarks import harness as harnesses
 
-    names = [arguments.name] if arguments.name else harnesses.names()
-    for name in names:
+    known = [*harnesses.names(), *copies.OWN]
+    if arguments.name not in (None, *known):
+        raise EnvaceError(f"no harness {arguments.name!r}", f"choose from {', '.join(known)}")
+    listing = arguments.action == "list"
+    for name in [arguments.name] if arguments.name else known:
+        own = name in copies.OWN
+        if own and not arguments.name and not listing and not copies.given(name):
+            continue  # nobody has to own every benchmark
         if arguments.action == "install":
-            harnesses.install(name)
+            copies.install(name, arguments.source) if own else harnesses.install(name)
         if arguments.action == "check":
-            for benchmark, groups in benchmarks.check(name).items():
-                scores = ", ".join(f"{group} {score:.3f}" for group, score in groups.items())
-                print(f"{benchmark}: gold answers score {scores}")
-                if any(score < 1.0 for score in groups.values()):
-                    raise EnvaceError(f"{benchmark}: a gold answer is not accepted", "reinstall the harness")
+            for benchmark, modes in benchmarks.check(name).items():
+                _show_check(benchmark, modes)
+        elif own:
+            print(f"{name}: {copies.copy_of(name) if copies.given(name) else 'not given'}")
         else:
             state = "installed" if harnesses.installed(name) else "not installed"
             print(f"{name} {harnesses.version(name)}: {state}")
+
+
+def _show_check(benchmark: str, modes: dict[str, dict[str, float]]) -> None:
+    for mode, groups in modes.items():
+        scores = ", ".join(f"{group} {score:.3f}" for group, score in groups.items())
+        print(f"{benchmark}, {mode}: {scores}")
+    if any(score < 1.0 for score in modes["gold"].values()):
+        raise EnvaceError(f"{benchmark}: a gold answer is not accepted", "reinstall the harness")
+    if any(score > 0.0 for score in modes.get("spoiled", {}).values()):
+        raise EnvaceError(f"{benchmark}: a spoiled answer is accepted", "reinstall the harness")
 
 
 def params(arguments: argparse.Namespace) -> None:

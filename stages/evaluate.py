@@ -20,7 +20,7 @@ def main(params: Params, name: str, strategy: str) -> None:
     use_torch(params)
     p = params.evaluate
     backend = load_backend("models/trained", p.branches, p.served_tokens, strategies=(strategy,))
-    limit = {"bfcl_v4": p.bfcl_limit, "tau2": p.tau2_limit}[name]
+    limit = {"bfcl_v4": p.bfcl_limit, "tau2": p.tau2_limit}.get(name, 0)
     with served(backend) as base_url:
         result = benchmark(name).run(
             base_url, limit, params.seed, Path("evaluation") / name / strategy, strategy

@@ -61,6 +61,7 @@ def serving(script: Script) -> Iterator[Served]:
         return answer if isinstance(answer, Response) else JSONResponse(completion(answer))
 
     app.add_api_route("/v1/chat/completions", chat, methods=["POST"])
+    app.add_api_route("/v1/models", lambda: {"data": [{"id": "scripted"}]})
     server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()

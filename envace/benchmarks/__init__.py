@@ -12,8 +12,12 @@ if TYPE_CHECKING:
 BENCHMARKS = {
     "bfcl_v4": "envace.benchmarks.bfcl:Bfcl",
     "tau2": "envace.benchmarks.tau2:Tau2",
+    "finmcp": "envace.benchmarks.finmcp:Finmcp",
 }
 """Adapters by name, imported on use."""
+
+ON_REQUEST = ("finmcp",)
+"""Benchmarks that need a copy or a judge of the user's: the default run leaves them out."""
 
 
 def benchmark(name: str, root: Path | None = None) -> "Benchmark":
@@ -28,7 +32,7 @@ def benchmark(name: str, root: Path | None = None) -> "Benchmark":
     return getattr(import_module(module), adapter)(root)
 
 
-def check(harness: str, root: Path | None = None) -> dict[str, dict[str, float]]:
-    """Scores of the gold answers of every benchmark in a harness, by benchmark and group; all must be 1."""
+def check(harness: str, root: Path | None = None) -> dict[str, dict[str, dict[str, float]]]:
+    """`Benchmark.check` of every benchmark in a harness, by its name."""
     adapters = [benchmark(name, root) for name in BENCHMARKS]
     return {adapter.name: adapter.check() for adapter in adapters if adapter.harness == harness}

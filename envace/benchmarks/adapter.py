@@ -2,9 +2,9 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from envace.benchmarks.base import Benchmark, BenchmarkItem, BenchmarkResult, TaskResult, summarize
 from envace.benchmarks.harness import HERE, default_root, requirements, run_inside
@@ -14,6 +14,9 @@ from envace.files import atomic_folder, digest, write_json
 from envace.serve.runner import KEY_VARIABLE
 from envace.trajectory.jsonl import iter_records, write_records
 from envace.trajectory.records import compact
+
+if TYPE_CHECKING:
+    from envace.engines.openai import ChatClient
 
 Ids = Mapping[str, Sequence[str]]
 """Task ids by category."""
@@ -43,15 +46,25 @@ def served_model(base_url: str) -> str:
         ) from error
 
 
+def chat_client(base_url: str, model: str) -> "ChatClient":
+    """A client for benchmarks that need no harness; one request at a time, so that answers repeat."""
+    from envace.engines.openai import ChatClient
+
+    key = KEY_VARIABLE if os.environ.get(KEY_VARIABLE) else ""
+    return ChatClient([base_url], model, key, concurrency=1, timeout=600)
+
+
 class Adapter(Benchmark):
-    """Base of the adapters: the script `inside/<harness>_run.py` and its task ids.
+    """Base of the adapters: task ids, and outcomes by the script `inside/<harness>_run.py`.
 
     Args:
         root: Folder of all harnesses; None for the default.
     """
 
-    env: Mapping[str, str]
+    env: Mapping[str, str] = {}
     """Variables the script needs."""
+    modes: Sequence[str] = ("gold", "spoiled", "nothing")
+    """Answers that need no model, for `check`."""
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or default_root()
@@ -73,8 +86,24 @@ class Adapter(Benchmark):
         return run_inside(self.harness, f"{self.harness}_run.py", job, {**self.env, **env}, self.root)
 
     def replay(self, mode: str, ids: Ids, **job: Any) -> list[dict[str, Any]]:
-        """Outcomes of answers that need no model: `gold`, `spoiled`, `nothing`."""
+        """Outcomes of answers that need no model, one of `modes`."""
         return self.ask({"mode": mode, "ids": ids, **job})["tasks"]
+
+    def outcomes(self, ids: Ids, base_url: str, model: str, seed: int) -> Iterator[dict[str, Any]]:
+        """Outcomes of the served model, task by task."""
+        job = {"mode": "run", "ids": ids}
+        key = api_key()
+        env = {
+            "OPENAI_BASE_URL": base_url,
+            "OPENAI_API_KEY": key,
+            "ENVACE_MODEL": model,
+            "ENVACE_SEED": str(seed),
+        }
+        yield from self.ask(job, **env)["tasks"]
+
+    def measures(self, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
+        """Scores of the benchmark's own over all outcomes; none by default."""
+        return {}
 
     def means(self, mode: str) -> dict[str, float]:
         """Score of a replay over all tasks, by group."""
@@ -85,9 +114,9 @@ class Adapter(Benchmark):
         """Score of an agent that does nothing, by group."""
         return self.means("nothing")
 
-    def check(self) -> dict[str, float]:
-        """Score of the gold answers, by group."""
-        return self.means("gold")
+    def check(self) -> dict[str, dict[str, float]]:
+        """See `Benchmark.check`."""
+        return {mode: self.means(mode) for mode in self.modes}
 
     def run(
         self, base_url: str, limit: int, seed: int, out: Path, strategy: str = "direct"
@@ -95,13 +124,7 @@ class Adapter(Benchmark):
         """See `Benchmark.run`."""
         model = served_model(base_url)
         ids = stratified_sample(self.ids(), limit, seed)
-        rows = self.ask(
-            {"mode": "run", "ids": ids},
-            OPENAI_BASE_URL=base_url,
-            OPENAI_API_KEY=api_key(),
-            ENVACE_MODEL=model,
-            ENVACE_SEED=str(seed),
-        )["tasks"]
+        rows = list(self.outcomes(ids, base_url, model, seed))
         floors = {row["id"]: row["success"] for row in self.replay("nothing", ids)}
         tasks = [task(row) for row in rows]
         result = BenchmarkResult(
@@ -110,6 +133,7 @@ class Adapter(Benchmark):
             strategy=strategy,
             seed=seed,
             groups=summarize(tasks, floors, seed),
+            measures=self.measures(rows),
             tasks=tuple(tasks),
             **self.describe(limit),
         )

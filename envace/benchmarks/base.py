@@ -97,6 +97,8 @@ class BenchmarkResult(Record):
     """Who judged beyond rules."""
     groups: dict[str, Group]
     """Scores by category, and `all`."""
+    measures: dict[str, float] = Field(default_factory=dict)
+    """Scores of the benchmark's own over all tasks by name, as the protocol explains them."""
     tasks: tuple[TaskResult, ...]
     """Every task."""
 
@@ -161,8 +163,12 @@ class Benchmark(Protocol):
         """Score of an agent that does nothing, over all tasks, by group."""
         ...
 
-    def check(self) -> dict[str, float]:
-        """Score of the gold answers, over all tasks, by group: 1.0 proves the installation."""
+    def check(self) -> dict[str, dict[str, float]]:
+        """Scores over all tasks of answers that need no model, by mode and group.
+
+        `gold` must score 1 and `spoiled`, where there is one, 0: that proves the installation. `nothing` is
+        the floor.
+        """
         ...
 
     def items(self) -> list[BenchmarkItem]:

@@ -17,6 +17,7 @@ class Tau2(Adapter):
     name = "tau2"
     harness = "tau2"
     env = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # noqa: RUF012
+    modes = ("gold", "nothing")
 
     def data(self, domain: str) -> Path:
         """Folder with a domain's data files."""

@@ -34,6 +34,8 @@ class Reply:
     """Tokens written, as the server reports them."""
     value: Any = None
     """The content decoded, where a schema was given, which it satisfies."""
+    rehearsal_tokens: int = 0
+    """Tokens rehearsed in private, as this project's own server reports them."""
 
 
 class WireChoice(Lenient):
@@ -43,11 +45,18 @@ class WireChoice(Lenient):
     finish_reason: str | None = None
 
 
+class WireDetails(Lenient):
+    """The `completion_tokens_details` of a usage."""
+
+    rehearsal_tokens: int | None = None
+
+
 class WireUsage(Lenient):
     """The `usage` of a completion."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    completion_tokens_details: WireDetails | None = None
 
 
 class WireCompletion(Lenient):
@@ -93,11 +102,13 @@ def read_reply(content: bytes) -> Reply:
         message = message_from_wire(wire.choices[0].message)
     except ValidationError as error:
         raise BadReply(f"no chat completion: {describe(error)}") from error
+    details = wire.usage.completion_tokens_details or WireDetails()
     return Reply(
         message=message,
         finish_reason=wire.choices[0].finish_reason or "",
         prompt_tokens=wire.usage.prompt_tokens,
         completion_tokens=wire.usage.completion_tokens,
+        rehearsal_tokens=details.rehearsal_tokens or 0,
     )
 
 

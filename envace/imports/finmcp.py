@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from envace.imports.conversation import Imported, Origin, trajectory
-from envace.imports.decode import as_list, as_object
+from envace.imports.decode import as_list, as_object, unreadable
 from envace.trajectory import Trajectory
 
 
@@ -22,6 +22,18 @@ def convert(value: Any, origin: Origin) -> Imported[Trajectory]:
     record = as_object(value, "a record")
     names = dict.fromkeys(_names(as_list(record.get("tool_list"), "tool_list")))
     return trajectory(origin, as_list(record.get("messages"), "messages"), list(names), id=record.get("id"))
+
+
+def kind(value: Any) -> str:
+    """Kind of a sample: `single_step`, `multi_step` or `multi_turn`.
+
+    Raises:
+        ValueError: It names none.
+    """
+    task = as_object(value, "a record").get("task")
+    if not isinstance(task, str) or not task:
+        raise unreadable("task: absent", "leave it as published")
+    return task.replace(" ", "_")
 
 
 def _names(found: Any) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from envace.benchmarks import BENCHMARKS
+from envace.benchmarks import BENCHMARKS, ON_REQUEST
 from envace.benchmarks.base import BenchmarkResult
 from envace.errors import EnvaceError
 from envace.files import read_json
@@ -91,6 +91,7 @@ def read_inputs(root: Path, params: Params) -> Inputs:
                 for strategy in STRATEGIES
             }
             for name in BENCHMARKS
+            if name not in ON_REQUEST or (root / "evaluation" / name).is_dir()
         },
         provenance=provenance(root, params),
     )

@@ -63,13 +63,14 @@ def test_a_trajectory_leaks_itself_by_every_method() -> None:
     ("entry", "said"),
     [
         ("vitabench", "vitabench is read from your own copy of it (write vitabench=FILE)"),
-        ("finmcp", "finmcp is read from your own copy of it (write finmcp=FILE)"),
+        ("finmcp", "finmcp is read from your own copy of it (run `envace harness install finmcp --from"),
         ("gsm8k=x.json", "no reader for gsm8k (choose from vitabench, "),
         ("gone.jsonl", "gone.jsonl: no such file"),
         ("vitabench=gone.json", "gone.json: no such file"),
     ],
 )
-def test_an_entry_that_cannot_be_read_is_one_line(entry, said) -> None:
+def test_an_entry_that_cannot_be_read_is_one_line(entry, said, tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("ENVACE_HARNESS", str(tmp_path))
     with pytest.raises(EnvaceError) as caught:
         list(read_items(entry))
     assert said in str(caught.value) and "\n" not in str(caught.value)
