@@ -273,6 +273,8 @@ class EvaluateParams(Section):
 
     branches: int = Field(ge=1)
     """Branches of a private rehearsal."""
+    bfcl_categories: tuple[str, ...] = Field(min_length=1)
+    """Offline categories of BFCL or sets of them: default, offline, non_live, live, multi_turn, …"""
     bfcl_limit: int = Field(ge=0)
     """Tasks per BFCL category; 0 means all."""
     tau2_limit: int = Field(ge=0)

@@ -21,8 +21,9 @@ def main(params: Params, name: str, strategy: str) -> None:
     p = params.evaluate
     backend = load_backend("models/trained", p.branches, p.served_tokens, strategies=(strategy,))
     limit = {"bfcl_v4": p.bfcl_limit, "tau2": p.tau2_limit}.get(name, 0)
+    options = {"bfcl_v4": {"categories": p.bfcl_categories}}.get(name, {})
     with served(backend) as base_url:
-        result = benchmark(name).run(
+        result = benchmark(name, **options).run(
             base_url, limit, params.seed, Path("evaluation") / name / strategy, strategy
         )
     write_json(

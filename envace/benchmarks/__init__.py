@@ -2,7 +2,7 @@
 
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from envace.errors import EnvaceError
 
@@ -20,8 +20,13 @@ ON_REQUEST = ("finmcp",)
 """Benchmarks that need a copy or a judge of the user's: the default run leaves them out."""
 
 
-def benchmark(name: str, root: Path | None = None) -> "Benchmark":
-    """The benchmark of that name; `root` is the folder of all harnesses.
+def benchmark(name: str, root: Path | None = None, **options: Any) -> "Benchmark":
+    """The benchmark of that name.
+
+    Args:
+        name: Name in `BENCHMARKS`.
+        root: Folder of all harnesses; None for the default.
+        options: What of it is measured; see the adapter.
 
     Raises:
         EnvaceError: when there is none.
@@ -29,7 +34,7 @@ def benchmark(name: str, root: Path | None = None) -> "Benchmark":
     if name not in BENCHMARKS:
         raise EnvaceError(f"no benchmark {name!r}", f"choose from {', '.join(BENCHMARKS)}")
     module, _, adapter = BENCHMARKS[name].partition(":")
-    return getattr(import_module(module), adapter)(root)
+    return getattr(import_module(module), adapter)(root, **options)
 
 
 def check(harness: str, root: Path | None = None) -> dict[str, dict[str, dict[str, float]]]:

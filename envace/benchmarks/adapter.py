@@ -107,8 +107,7 @@ class Adapter(Benchmark):
 
     def means(self, mode: str) -> dict[str, float]:
         """Score of a replay over all tasks, by group."""
-        tasks = [task(row) for row in self.replay(mode, self.ids())]
-        return {name: group.mean for name, group in summarize(tasks, {t.id: 0 for t in tasks}, 0).items()}
+        return means_of([task(row) for row in self.replay(mode, self.ids())])
 
     def floor(self) -> dict[str, float]:
         """Score of an agent that does nothing, by group."""
@@ -151,6 +150,11 @@ class Adapter(Benchmark):
             rows = self.ask(self.items_job())["items"]
             write_records(cache, [BenchmarkItem.model_validate(row) for row in rows])
         return list(iter_records(cache, BenchmarkItem))
+
+
+def means_of(tasks: Sequence[TaskResult]) -> dict[str, float]:
+    """Mean success by category and over all."""
+    return {name: group.mean for name, group in summarize(tasks, {t.id: 0 for t in tasks}, 0).items()}
 
 
 def task(row: Mapping[str, Any]) -> TaskResult:

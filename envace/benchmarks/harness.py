@@ -140,7 +140,7 @@ def run_inside(
     with tempfile.TemporaryDirectory() as work:
         ask, said = Path(work, "job.json"), Path(work, "outcome.json")
         write_json(ask, job)
-        variables = {"PATH": os.environ.get("PATH", ""), "HOME": work, "OMP_NUM_THREADS": "1"}
+        variables = {"PATH": os.environ.get("PATH", ""), "HOME": work, "TMPDIR": work, "OMP_NUM_THREADS": "1"}
         variables |= {key: value.replace("{work}", work) for key, value in env.items()}
         flags = ["-E", "-s", "-B", "-X", "utf8"]
         command = [str(python), *flags, str(HERE / "inside" / script), str(ask), str(said)]

@@ -1,13 +1,16 @@
 """BFCL through its own environment: gold, spoiled, silent, hostile and dying models."""
 
+import csv
 import json
 import subprocess
+from collections import Counter
 
 import pytest
 from rule_backend import RuleBackend
 
 from envace.benchmarks import check, harness
 from envace.benchmarks.bfcl import CATEGORIES, Bfcl
+from envace.benchmarks.bfcl_score import LIVE, OFFLINE, measures
 from envace.benchmarks.inside import bfcl_gold
 from envace.benchmarks.stats import stratified_sample
 from envace.errors import EnvaceError
@@ -31,22 +34,95 @@ def call(*calls):
     return Message(role="assistant", tool_calls=tuple(ToolCall(name=n, arguments=a) for n, a in calls))
 
 
-def test_gold_and_floor_on_every_entry(bfcl):
+def test_gold_and_floor_on_every_default_entry(bfcl):
     assert {c: len(ids) for c, ids in bfcl.ids().items()} == {
         "simple_python": 400,
         "multiple": 200,
         "irrelevance": 240,
         "multi_turn_base": 200,
     }
-    assert check("bfcl", bfcl.root)["bfcl_v4"]["gold"] == dict.fromkeys((*CATEGORIES, "all"), 1.0)
+    assert bfcl.means("gold") == dict.fromkeys((*CATEGORIES, "all"), 1.0)
+    assert bfcl.floor() == dict.fromkeys(CATEGORIES, 0.0) | {"irrelevance": 1.0, "all": 0.25}
 
 
 @pytest.mark.slow
-def test_spoiled_answers_and_silence(bfcl):
-    assert set(bfcl.means("spoiled").values()) == {0.0}
-    silent = bfcl.floor()
-    assert silent.pop("irrelevance") == 1.0 and silent.pop("all") == 0.25
-    assert set(silent.values()) == {0.0}
+def test_every_offline_category_takes_gold_and_refuses_spoiled_and_silent_answers(bfcl):
+    everything = Bfcl(bfcl.root, ["offline"])
+    counts = {category: len(ids) for category, ids in everything.ids().items()}
+    assert len(counts) == 19 and sum(counts.values()) == 1390 + 2251 + 800 + 2 * 155
+    assert {category: counts[category] for category in LIVE} == LIVE
+    modes = check("bfcl", bfcl.root)["bfcl_v4"]
+    assert modes["gold"] == dict.fromkeys((*OFFLINE, "all"), 1.0)
+    assert set(modes["spoiled"].values()) == {0.0}
+    right = {category for category, score in modes["nothing"].items() if score == 1.0}
+    assert right == {"irrelevance", "live_irrelevance"}
+    # Nothing is left out of the proof but what the data make impossible.
+    rows = everything.replay("gold", everything.ids())
+    assert {row["id"] for row in rows if row["success"] is None} == set(bfcl_gold.UNANSWERABLE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", ["gold", "nothing"])
+def test_the_overall_is_the_official_one(bfcl, tmp_path, mode):
+    ids = Bfcl(bfcl.root, ["offline"]).ids()
+    (tmp_path / "job.json").write_text(json.dumps({"mode": mode, "ids": ids}))
+    script = harness.HERE / "inside" / "bfcl_run.py"
+    command = [
+        harness.python_of("bfcl", bfcl.root),
+        "-E",
+        "-s",
+        "-B",
+        "-X",
+        "utf8",
+        script,
+        "job.json",
+        "said.json",
+    ]
+    environment = {"BFCL_PROJECT_ROOT": str(tmp_path), "OPENAI_API_KEY": "none"}
+    subprocess.run(list(map(str, command)), cwd=tmp_path, env=environment, check=True, capture_output=True)
+    rows = json.loads((tmp_path / "said.json").read_text())["tasks"]
+    right = Counter(
+        row["category"] for row in rows if row["success"] and row["id"] not in bfcl_gold.UNANSWERABLE
+    )
+    found = measures({category: right[category] / len(chosen) for category, chosen in ids.items()})
+    with (tmp_path / "score" / "data_overall.csv").open() as handle:
+        (official,) = csv.DictReader(handle)
+    for name, column in (
+        ("overall_partial", "Overall Acc"),
+        ("non_live", "Non-Live AST Acc"),
+        ("live", "Live Acc"),
+        ("multi_turn", "Multi Turn Acc"),
+        ("irrelevance_both", "Irrelevance Detection"),
+    ):
+        assert found[name] == pytest.approx(float(official[column].rstrip("%")) / 100, abs=1e-4), name
+
+
+@pytest.mark.slow
+def test_memory_is_written_before_it_is_asked_for(bfcl, tmp_path):
+    """The model notes what a customer says, and finds its own notes in front of the questions."""
+
+    def rule(request):
+        last = request.messages[-1]
+        if last.role == "tool":
+            return say("Noted.")
+        seen = "".join(m.content for m in request.messages if m.role == "system")
+        if "Michael" in seen:
+            return say("{'answer': 'Michael', 'context': 'core memory'}")
+        return call(("core_memory_add", {"key": "name", "value": "Michael"}))
+
+    memory = Bfcl(bfcl.root, ["memory_kv"])
+    backend = RuleBackend(rule)
+    with served(backend) as url:
+        rows = list(
+            memory.outcomes(
+                {"memory_kv": ["memory_kv_0-customer-0", "memory_kv_1-customer-1"]}, url, "rule_model/1", 1
+            )
+        )
+    assert [(row["id"].split("_")[-1], row["success"]) for row in rows] == [
+        ("0-customer-0", 1),
+        ("1-customer-1", 0),
+    ]
+    assert len(backend.requests) > 2 + len(rows)
 
 
 class GoldModel:
@@ -130,6 +206,33 @@ HOSTILE = [
     ("ls", {"_raw": "open('MARKER','w')"}),
     ("ls(a=open('MARKER','w'));ls", {}),
     ("ls\nopen", {"file": "MARKER", "mode": "w"}),
+    ("pathlib.Path('MARKER').write_text", {"data": "x"}),
+    ("os.system", {"command": "touch MARKER"}),
+    ("shutil.copyfile", {"src": "/etc/hostname", "dst": "MARKER"}),
+    ("__builtins__.__import__", {"name": "os"}),
+    ("sys.modules['os'].system", {"command": "touch MARKER"}),
+    ("ls.__class__.__mro__[-1].__subclasses__", {}),
+    ("cd.__func__.__globals__['os'].system", {"command": "touch MARKER"}),
+    ("(x:=open('MARKER','w')).write", {"s": "x"}),
+    ("ls() if open('MARKER','w') else ls", {}),
+    ("ls[open('MARKER','w')]", {}),
+    ("*[open('MARKER','w')]", {}),
+    ("ls(a=1)#", {"b": 1}),
+    ("print(open('MARKER','w'))", {}),
+    ("ls", {"_raw": "{'a': f\"{open('MARKER','w')}\"}"}),
+    ("ls", {"_raw": "[" * 50_000}),
+    ("ls", {"_raw": '{"a":' * 3_000 + "1" + "}" * 3_000}),
+    ("ls", {"_raw": '{"a": ' + "9" * 5_000 + "}"}),
+    ("ls", {"_raw": '{"a": NaN}'}),
+    ("ls", {"_raw": '{"a": "\\ud800"}'}),
+    ("ls", {"a": "A" * 300_000}),
+    ("power", {"base": 10, "exponent": 10**9}),
+    ("\uff4c\uff53", {}),  # full-width ls, which Python folds to ls
+    ("l\u200bs", {}),
+    ("\u202els", {}),
+    ("\u0441d", {"folder": "x"}),  # a Cyrillic c
+    ("\U0001d41e\U0001d42f\U0001d41a\U0001d425", {"source": "open('MARKER','w')"}),  # bold eval
+    ("ls\x00", {}),
 ]
 
 
@@ -161,11 +264,15 @@ def test_hostile_answers_do_nothing_and_score_nothing(bfcl, tmp_path):
 
     backend = RuleBackend(rule)
     with served(backend) as url:
-        result = bfcl.run(url, len(hostile), 0, tmp_path / "out")
+        result = Bfcl(bfcl.root, ["default", "memory_kv"]).run(url, len(hostile), 0, tmp_path / "out")
     assert not marker.exists()
-    assert len(backend.requests) >= len(CATEGORIES) * len(hostile)
+    assert len(backend.requests) >= (len(CATEGORIES) + 1) * len(hostile)
+    assert len(hostile) >= 50
     assert {t.success for t in result.tasks} == {0}
-    assert all(t.error.startswith("refused: ") for t in result.tasks)
+    refused = [t for t in result.tasks if t.error.startswith("refused: ")]
+    # Some are plain calls with odd arguments of a function that multi-turn entries have: run, and useless.
+    assert {t.category for t in result.tasks if t not in refused} <= {"multi_turn_base"}
+    assert len(refused) > 0.9 * len(result.tasks)
 
 
 @pytest.mark.slow

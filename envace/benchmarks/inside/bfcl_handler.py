@@ -17,7 +17,11 @@ MODEL = "envace"
 """Registered name. Other characters than letters, digits and `- . / :` make every answer pass."""
 
 TOO_LONG = "context_length_exceeded"
-"""OpenAI's error code for a conversation that does not fit: the one error that is the model's own."""
+"""OpenAI's error code for a conversation that does not fit."""
+UNENCODABLE = "text that no encoding has"
+"""Half of a surrogate pair, which cannot be sent on."""
+OWN_FAILURES = (TOO_LONG, UNENCODABLE)
+"""Errors that are the model's own: the entry is wrong, and the run goes on."""
 
 
 @dataclass
@@ -51,9 +55,8 @@ class EndpointFailed(BaseException):
 
 
 def function_names(entry: dict[str, Any]) -> set[str]:
-    """Functions of an entry as models see them, those handed out in later turns included."""
-    held_back = [f for turn in entry.get("missed_function", {}).values() for f in turn]
-    return {bfcl_gold.wire_name(f["name"]) for f in entry["function"] + held_back}
+    """Names of an entry's functions as models see them."""
+    return {bfcl_gold.wire_name(f["name"]) for f in bfcl_gold.all_functions(entry)}
 
 
 class Handler(OpenAICompletionsHandler):  # type: ignore[misc]
@@ -66,7 +69,10 @@ class Handler(OpenAICompletionsHandler):  # type: ignore[misc]
     def inference(self, test_entry: dict, *args: Any) -> tuple[Any, dict]:
         """Answer one entry; adds steps and rehearsal tokens to its metadata."""
         self.local.names, self.local.steps, self.local.rehearsal = function_names(test_entry), 0, 0
-        answer, metadata = super().inference(test_entry, *args)
+        try:
+            answer, metadata = super().inference(test_entry, *args)
+        except UnicodeError as error:
+            raise ValueError(UNENCODABLE) from error
         return answer, metadata | {"steps": self.local.steps, "rehearsal_tokens": self.local.rehearsal}
 
     def generate_with_backoff(self, **kwargs: Any) -> Any:

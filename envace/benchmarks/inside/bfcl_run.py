@@ -6,13 +6,16 @@ the harness keeps results there and object state in its module's globals: one pr
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import allowlist
 import bfcl_gold
-from bfcl_handler import MODEL, TOO_LONG, EndpointFailed, function_names
+import bfcl_source
+from bfcl_handler import MODEL, OWN_FAILURES, EndpointFailed, function_names
+from confine import confine
 
 # After the handler, which puts its registry in place of the shipped one.
 from bfcl_eval import _llm_response_generation, utils  # isort: skip
@@ -51,10 +54,20 @@ def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
 
 
+def before(category: str, ids: list[str]) -> list[str]:
+    """Conversations in which the model fills the memory that entries of a memory category ask about."""
+    if not utils.is_memory(category):
+        return []
+    chosen = set(ids)
+    rows = utils.load_dataset_entry(category)
+    return sorted({i for row in rows if row["id"] in chosen for i in row["depends_on"]})
+
+
 def produce(job: dict[str, Any]) -> None:
     """Fill the harness's result files: by the model, by a replay, or with `job["answers"]`."""
     if job["mode"] == "run":
-        eval_config.TEST_IDS_TO_GENERATE_PATH.write_text(json.dumps(job["ids"]), "utf-8")
+        ids = {category: chosen + before(category, chosen) for category, chosen in job["ids"].items()}
+        eval_config.TEST_IDS_TO_GENERATE_PATH.write_text(json.dumps(ids), "utf-8")
         args = argparse.Namespace(
             model=[MODEL],
             test_category=list(job["ids"]),
@@ -69,20 +82,19 @@ def produce(job: dict[str, Any]) -> None:
         _llm_response_generation.main(args)
         return
     for category, ids in job["ids"].items():
-        entries, gold, multi = entries_of(category), gold_of(category), utils.is_multi_turn(category)
+        entries, gold = entries_of(category), gold_of(category)
         given = job.get("answers", {})
-        rows = [
-            {
-                "id": i,
-                "result": given[i]
-                if i in given
-                else bfcl_gold.answer(job["mode"], entries[i], gold.get(i), multi),
-                "input_token_count": 0,
-                "output_token_count": 0,
-                "latency": 0,
-            }
-            for i in ids
-        ]
+        rows = []
+        for i in ids:
+            if i in given:
+                answer = given[i]
+            else:
+                answer = bfcl_gold.answer(job["mode"], entries[i], gold.get(i), category)
+            if i not in given and category in bfcl_source.LANGUAGES:
+                language = bfcl_source.LANGUAGES[category]
+                answer = bfcl_source.rewritten(answer, entries[i]["function"], language)
+            counts = {"input_token_count": 0, "output_token_count": 0, "latency": 0}
+            rows.append({"id": i, "result": answer} | counts)
         write_lines(result_file(category), rows)
 
 
@@ -95,14 +107,16 @@ def guard(category: str) -> list[dict[str, Any]]:
     """Outcomes of a category before scoring; refused answers leave the result file.
 
     Raises:
-        EndpointFailed: when the harness stored an error as an answer, other than a context too long.
+        EndpointFailed: when the harness stored an error as an answer, other than the model's own failures.
     """
-    multi, entries = utils.is_multi_turn(category), entries_of(category)
+    multi, entries = utils.contain_multi_turn_interaction(category), entries_of(category)
     outcomes, kept = [], []
-    for row in read_lines(result_file(category)):
-        if "traceback" in row and not row["result"].endswith(TOO_LONG):
+    for row in read_lines(result_file(category)) + read_lines(result_file(f"{category}_prereq")):
+        if "traceback" in row and not row["result"].endswith(OWN_FAILURES):
             raise EndpointFailed(f"{row['id']}: {row['result']}")
-        reason: str | None = TOO_LONG
+        if row["id"] not in entries:
+            continue  # the memory's writing is not scored
+        reason: str | None = row["result"].rpartition(": ")[2] if "traceback" in row else None
         if "traceback" not in row:
             reason = allowlist.answer_refusal(row["result"], function_names(entries[row["id"]]), multi)
             reason = reason and f"refused: {reason}"
@@ -140,6 +154,8 @@ def score(job: dict[str, Any]) -> list[dict[str, Any]]:
                 row["error"] = line.get("error_type") or line["error"]["error_type"]
             elif not row["error"]:
                 row["success"] = 1
+            if job["mode"] == "gold" and row["id"] in bfcl_gold.UNANSWERABLE:
+                row |= {"success": None, "error": bfcl_gold.UNANSWERABLE[row["id"]]}
         missing = set(job["ids"][category]) - {row["id"] for row in rows}
         if missing:
             raise EndpointFailed(f"{category}: no answer to {sorted(missing)[0]} and {len(missing) - 1} more")
@@ -152,8 +168,7 @@ def items() -> list[dict[str, Any]]:
     for category in category_mapping.ALL_SCORING_CATEGORIES:
         gold = {} if utils.is_agentic(category) else gold_of(category)
         for i, entry in entries_of(category).items():
-            held_back = [f for turn in entry.get("missed_function", {}).values() for f in turn]
-            functions = entry["function"] + held_back
+            functions = bfcl_gold.all_functions(entry)
             if utils.is_multi_turn(category):
                 calls = [bfcl_gold.parse_call(text, functions) for turn in gold[i] for text in turn]
             else:
@@ -178,6 +193,7 @@ def main() -> int:
     """Do the job; a failure of the endpoint is written as `{"fatal": reason}` and exits 3."""
     job = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     outcome: dict[str, Any]
+    confine(Path.cwd(), os.environ["OPENAI_BASE_URL"] if job["mode"] == "run" else "")
     try:
         if job["mode"] == "items":
             outcome = {"items": items()}
