@@ -277,8 +277,16 @@ class EvaluateParams(Section):
     """Offline categories of BFCL or sets of them: default, offline, non_live, live, multi_turn, …"""
     bfcl_limit: int = Field(ge=0)
     """Tasks per BFCL category; 0 means all."""
+    tau2_domains: tuple[Literal["mock", "airline", "retail", "telecom"], ...] = Field(min_length=1)
+    """Domains of τ²."""
+    tau2_split: Literal["base", "train", "test"]
+    """Its tasks; mock has the base split alone."""
+    user: str = Field(min_length=1)
+    """Who plays the user: `scripted`, or the model behind `ENVACE_USER_URL`."""
+    judge: str
+    """Model behind `ENVACE_JUDGE_URL` that judges; empty where no benchmark needs one."""
     tau2_limit: int = Field(ge=0)
-    """Tasks of τ² mock; 0 means all."""
+    """Tasks per τ² domain; 0 means all."""
     served_tokens: int = Field(ge=1)
     """Tokens at most in one served reply."""
 

@@ -4,6 +4,7 @@ Usage: python -m stages.evaluate BENCHMARK STRATEGY
 """
 
 from pathlib import Path
+from typing import Any
 
 from envace.benchmarks import BENCHMARKS, benchmark
 from envace.files import write_json
@@ -21,9 +22,13 @@ def main(params: Params, name: str, strategy: str) -> None:
     p = params.evaluate
     backend = load_backend("models/trained", p.branches, p.served_tokens, strategies=(strategy,))
     limit = {"bfcl_v4": p.bfcl_limit, "tau2": p.tau2_limit}.get(name, 0)
-    options = {"bfcl_v4": {"categories": p.bfcl_categories}}.get(name, {})
+    options: dict[str, dict[str, Any]] = {
+        "bfcl_v4": {"categories": p.bfcl_categories},
+        "tau2": {"domains": p.tau2_domains, "split": p.tau2_split, "user": p.user},
+        "vitabench": {"user": "" if p.user == "scripted" else p.user, "judge": p.judge},
+    }
     with served(backend) as base_url:
-        result = benchmark(name, **options).run(
+        result = benchmark(name, **options.get(name, {})).run(
             base_url, limit, params.seed, Path("evaluation") / name / strategy, strategy
         )
     write_json(
@@ -31,7 +36,8 @@ def main(params: Params, name: str, strategy: str) -> None:
         {
             group: {"mean": round(value.mean, 6), "floor": round(value.floor, 6), "n": value.n}
             for group, value in result.groups.items()
-        },
+        }
+        | {"measures": {measure: round(value, 6) for measure, value in result.measures.items()}},
     )
 
 

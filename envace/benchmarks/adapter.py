@@ -91,15 +91,13 @@ class Adapter(Benchmark):
 
     def outcomes(self, ids: Ids, base_url: str, model: str, seed: int) -> Iterator[dict[str, Any]]:
         """Outcomes of the served model, task by task."""
-        job = {"mode": "run", "ids": ids}
-        key = api_key()
-        env = {
-            "OPENAI_BASE_URL": base_url,
-            "OPENAI_API_KEY": key,
-            "ENVACE_MODEL": model,
-            "ENVACE_SEED": str(seed),
-        }
-        yield from self.ask(job, **env)["tasks"]
+        yield from self.asked(ids, base_url, model, seed)
+
+    def asked(self, ids: Ids, base_url: str, model: str, seed: int, **env: str) -> list[dict[str, Any]]:
+        """Outcomes of the served model by the harness script, which sees `env`, too."""
+        where = {"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": api_key()}
+        asked = {"ENVACE_MODEL": model, "ENVACE_SEED": str(seed)}
+        return self.ask({"mode": "run", "ids": ids}, **where, **asked, **env)["tasks"]
 
     def measures(self, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
         """Scores of the benchmark's own over all outcomes; none by default."""

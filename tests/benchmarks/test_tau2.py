@@ -1,11 +1,13 @@
 """τ² through its own environment: gold, silent, wrong and dying models."""
 
 import json
+from collections import Counter
 
 import pytest
 from rule_backend import RuleBackend
+from scripted_server import dead_url, serving
 
-from envace.benchmarks.tau2 import Tau2
+from envace.benchmarks.tau2 import DOMAINS, Tau2
 from envace.errors import EnvaceError
 from envace.serve.runner import served
 from envace.trajectory.records import Message, ToolCall
@@ -22,26 +24,107 @@ def tau2(tau2_root):
 
 
 @pytest.mark.slow
-def test_gold_and_floor(tau2):
-    assert tau2.check()["gold"] == {"mock": 1.0, "all": 1.0}
+def test_gold_and_floor_of_every_task(tau2):
+    everything = Tau2(tau2.root, DOMAINS)
+    right = {
+        mode: Counter(row["category"] for row in everything.replay(mode, everything.ids()) if row["success"])
+        for mode in everything.modes
+    }
+    assert right["gold"] == {"mock": 9, "airline": 50, "retail": 114, "telecom": 114}
+    assert right["nothing"] == {"mock": 1, "airline": 19, "retail": 7}
     rows = tau2.replay("nothing", tau2.ids())
-    assert [row["id"] for row in rows if row["success"]] == ["create_task_1_nl_eval"]
+    assert [row["id"] for row in rows if row["success"]] == ["mock/create_task_1_nl_eval"]
+
+
+@pytest.mark.slow
+def test_splits_and_what_is_none(tau2):
+    sizes = {"train": (30, 74, 74), "test": (20, 40, 40), "base": (50, 114, 114)}
+    ids = {split: Tau2(tau2.root, DOMAINS[1:], split).ids() for split in sizes}
+    assert {split: tuple(map(len, found.values())) for split, found in ids.items()} == sizes
+    for domain in DOMAINS[1:]:
+        assert not set(ids["train"][domain]) & set(ids["test"][domain])
+        assert set(ids["train"][domain]) | set(ids["test"][domain]) == set(ids["base"][domain])
+    with pytest.raises(EnvaceError, match="mock has no split 'train'"):
+        Tau2(tau2.root, ["mock"], "train").ids()
+
+
+def test_unknown_domains_and_a_user_without_an_endpoint_are_one_line(tmp_path, monkeypatch):
+    with pytest.raises(EnvaceError, match="no domain 'bank'"):
+        Tau2(tmp_path, ["bank"])
+    monkeypatch.delenv("ENVACE_USER_URL", raising=False)
+    with pytest.raises(EnvaceError, match="export ENVACE_USER_URL="):
+        next(Tau2(tmp_path, user="gpt-4.1").outcomes({}, "http://127.0.0.1:9/v1", "m", 0))
+
+
+def test_macro_and_micro_means_by_hand(tmp_path):
+    outcomes = [("airline", 1), ("airline", 0), ("retail", 1), ("retail", 1), ("retail", 1), ("retail", None)]
+    rows = [{"id": str(i), "category": d, "success": s} for i, (d, s) in enumerate(outcomes)]
+    assert Tau2(tmp_path).measures(rows) == {"macro": 0.75, "micro": 0.8}
+    assert Tau2(tmp_path).measures(rows[-1:]) == {}
+
+
+def gold_rule(tau2, domain):
+    """A model that makes the reference calls, then says whatever it has to say; knows a task by its words."""
+    gold = {i.text: json.loads(i.gold_calls or "[]") for i in tau2.items() if i.id.startswith(f"{domain}/")}
+
+    def rule(request):
+        last = request.messages[-1]
+        calls = next((gold[text] for text in gold if text in last.content), []) if last.role == "user" else []
+        if calls:
+            return Message(role="assistant", tool_calls=tuple(ToolCall.model_validate(c) for c in calls))
+        return Message(role="assistant", content="<think>They will not see it.</think>" + CLOSING)
+
+    return rule
+
+
+@pytest.mark.slow
+def test_a_model_plays_the_user_and_its_key_stays_in_the_header(tau2, tmp_path, monkeypatch):
+    def user(body, number):
+        told = body["messages"][0]["content"].partition("<scenario>")[2]
+        words = told.partition("Instructions:")[2] or told
+        return "###STOP###" if len(body["messages"]) > 2 else words
+
+    monkeypatch.setenv("ENVACE_USER_KEY", "user-secret")
+    with serving(user) as seen, served(RuleBackend(gold_rule(tau2, "mock"))) as url:
+        monkeypatch.setenv("ENVACE_USER_URL", seen.url)
+        result = Tau2(tau2.root, user="someone").run(url, 0, 1, tmp_path / "out")
+    assert result.user_simulator == "someone" and "someone as user" in result.protocol
+    assert len(seen.bodies) >= len(result.tasks)
+    assert set(seen.keys) == {"Bearer user-secret"}
+    assert {body["model"] for body in seen.bodies} == {"someone"}
+    assert "user-secret" not in json.dumps(seen.bodies)
+    assert "They will not see it" not in json.dumps(seen.bodies)
+    assert "user-secret" not in "".join(f.read_text() for f in (tmp_path / "out").iterdir())
+
+
+@pytest.mark.slow
+def test_a_dead_user_fails_the_run(tau2, tmp_path, monkeypatch):
+    monkeypatch.setenv("ENVACE_USER_URL", dead_url())
+    fails = pytest.raises(EnvaceError, match="the endpoint failed: the user's")
+    with served(RuleBackend(gold_rule(tau2, "mock"))) as url, fails:
+        Tau2(tau2.root, user="someone").run(url, 1, 1, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_perfect_model_in_retail(tau2, tmp_path):
+    # The first tasks of the seeded sample ask for nothing to be said.
+    retail = Tau2(tau2.root, ["mock", "retail"], "base")
+    rules = [gold_rule(tau2, "mock"), gold_rule(tau2, "retail")]
+
+    def rule(request):
+        return rules["retail" in request.messages[0].content](request)
+
+    with served(RuleBackend(rule)) as url:
+        result = retail.run(url, 3, 1, tmp_path / "out")
+    assert {t.id.partition("/")[0] for t in result.tasks} == {"mock", "retail"}
+    assert result.groups["mock"].mean == 1.0 and result.groups["retail"].mean > result.groups["retail"].floor
+    assert result.measures["macro"] == result.groups["all"].mean
 
 
 @pytest.mark.slow
 def test_a_perfect_model_behind_the_server_scores_all_and_twice_the_same_bytes(tau2, tmp_path):
-    gold = {
-        item.text: json.loads(item.gold_calls or "[]") for item in tau2.items() if item.id.startswith("mock")
-    }
-
-    def rule(request):
-        last = request.messages[-1]
-        calls = gold[last.content] if last.role == "user" else []
-        if calls:
-            return Message(role="assistant", tool_calls=tuple(ToolCall.model_validate(c) for c in calls))
-        return Message(role="assistant", content=CLOSING)
-
-    backend = RuleBackend(rule)
+    backend = RuleBackend(gold_rule(tau2, "mock"))
     with served(backend) as url:
         result = tau2.run(url, 0, 3, tmp_path / "a")
         tau2.run(url, 0, 3, tmp_path / "b")
@@ -74,7 +157,7 @@ def test_bad_answers_are_scored_and_never_crash(tau2, tmp_path):
     with served(RuleBackend(rule)) as url:
         result = tau2.run(url, 0, 0, tmp_path / "out")
     # One task has no goal in its data: whoever ends the conversation in order passes it.
-    assert {t.success for t in result.tasks if t.id != "create_task_1_nl_eval"} == {0}
+    assert {t.success for t in result.tasks if t.id != "mock/create_task_1_nl_eval"} == {0}
     assert "empty answer" in {t.error for t in result.tasks}
 
 

@@ -1,11 +1,13 @@
-"""Who talks in a τ² conversation: the served model as agent, a script as user."""
+"""Who talks in a τ² conversation: the served model as agent, a script or another model as user."""
 
 import json
 import os
+import time
 import urllib.error
 import urllib.request
 from typing import Any
 
+import openai
 from tau2.agent.base import LocalAgent
 from tau2.agent.llm_agent import AGENT_INSTRUCTION, SYSTEM_PROMPT
 from tau2.data_model.message import AssistantMessage, MultiToolMessage, ToolCall, ToolMessage, UserMessage
@@ -41,13 +43,35 @@ def to_wire(message: Any) -> list[dict[str, Any]]:
     return [row]
 
 
+WAITS = (0.5, 1.0, 2.0)
+"""Seconds before each further try of a request that failed."""
+
+
 def complete(body: dict[str, Any]) -> dict[str, Any]:
-    """One chat completion.
+    """One chat completion; what may pass with time is tried again.
 
     Raises:
         TaskLost: when the context is too long.
         EndpointFailed: on any other error.
     """
+    for wait in (*WAITS, None):
+        try:
+            return post(body)
+        except (OSError, ValueError) as error:
+            text = (
+                error.read().decode("utf-8", "replace") if isinstance(error, urllib.error.HTTPError) else ""
+            )
+            if "context_length_exceeded" in text:
+                raise TaskLost("context_length_exceeded") from error
+            refused = isinstance(error, urllib.error.HTTPError) and error.code < 500 and error.code != 429
+            if wait is None or refused:
+                raise EndpointFailed(f"{error}: {text[:200]}") from error
+            time.sleep(wait)
+    raise AssertionError("unreachable")
+
+
+def post(body: dict[str, Any]) -> dict[str, Any]:
+    """One request."""
     request = urllib.request.Request(
         os.environ["OPENAI_BASE_URL"].rstrip("/") + "/chat/completions",
         data=json.dumps(body).encode(),
@@ -56,16 +80,8 @@ def complete(body: dict[str, Any]) -> dict[str, Any]:
             "Authorization": f"Bearer {os.environ['OPENAI_API_KEY']}",
         },
     )
-    try:
-        with urllib.request.urlopen(request, timeout=600) as response:
-            return json.loads(response.read())
-    except urllib.error.HTTPError as error:
-        text = error.read().decode("utf-8", "replace")
-        if "context_length_exceeded" in text:
-            raise TaskLost("context_length_exceeded") from error
-        raise EndpointFailed(f"{error}: {text[:200]}") from error
-    except (OSError, ValueError) as error:
-        raise EndpointFailed(str(error)) from error
+    with urllib.request.urlopen(request, timeout=600) as response:
+        return json.loads(response.read())
 
 
 def arguments_of(text: str) -> dict[str, Any]:
@@ -120,7 +136,8 @@ class ServedAgent(LocalAgent):  # type: ignore[misc]
             )
             for call in wire.get("tool_calls") or []
         ]
-        text = wire.get("content")
+        # Thoughts are no words to the user, and must not reach whoever plays it.
+        text = (wire.get("content") or "").rpartition("</think>")[2] or None
         if not calls and not (text or "").strip():
             raise TaskLost("empty answer")
         answer = AssistantMessage(
@@ -150,3 +167,28 @@ class ScriptedUser(BaseUser):  # type: ignore[misc]
         answer = UserMessage(role="user", content=STOP if said else self.instructions, timestamp=get_now())
         state.messages.extend([message, answer])
         return answer, state
+
+
+class ModelUser(UserSimulator):  # type: ignore[misc]
+    """The official simulated user; a failure of its endpoint is no outcome of the task."""
+
+    def generate_next_message(self, message: Any, state: UserState) -> tuple[UserMessage, UserState]:
+        """What the user says or does next."""
+        try:
+            return super().generate_next_message(message, state)
+        except openai.OpenAIError as error:  # litellm's errors are of this kind
+            raise EndpointFailed(f"the user's: {type(error).__name__}: {str(error)[:200]}") from error
+
+
+def user_of(task: Any, environment: Any) -> BaseUser:
+    """The user of a task: the model that `USER_MODEL` names, or the script."""
+    model = os.environ.get("USER_MODEL", "")
+    if not model:
+        return ScriptedUser(instructions=str(task.user_scenario.instructions))
+    where = {"base_url": os.environ["USER_BASE_URL"], "api_key": os.environ["USER_API_KEY"]}
+    return ModelUser(
+        tools=environment.get_user_tools() if environment.user_tools else None,
+        instructions=str(task.user_scenario),
+        llm=f"openai/{model}",
+        llm_args={"temperature": 0.0, **where},
+    )

@@ -18,11 +18,10 @@ from tau2.orchestrator.orchestrator import Orchestrator
 from tau2.registry import registry
 from tau2.user.base import STOP
 from tau2.utils.utils import get_now
-from tau2_players import EndpointFailed, ScriptedUser, ServedAgent, TaskLost
+from tau2_players import EndpointFailed, ServedAgent, TaskLost, user_of
 
-MAX_STEPS = 30
-"""Messages a conversation may have: the scripted user speaks twice, the longest gold path has 1 call."""
-
+MAX_STEPS = {"mock": 30}
+"""Messages a conversation may have, where it is not the usual 200; mock's longest gold path has 1 call."""
 
 UNWRITTEN = {
     "update_task_with_history_and_env_assertions": Action(
@@ -51,11 +50,12 @@ def transcript(messages: list[Any]) -> list[dict[str, Any]]:
 
 
 def play(domain: str, task: Any, seed: int) -> tuple[SimulationRun, ServedAgent]:
-    """One conversation between the served model and the scripted user."""
+    """One conversation between the served model and the user."""
     environment = registry.get_env_constructor(domain)()
     agent = ServedAgent(environment.get_tools(), environment.get_policy())
-    user = ScriptedUser(instructions=instructions_of(task))
-    orchestrator = Orchestrator(domain, agent, user, environment, task, max_steps=MAX_STEPS, seed=seed)
+    user = user_of(task, environment)
+    steps = MAX_STEPS.get(domain, 200)
+    orchestrator = Orchestrator(domain, agent, user, environment, task, max_steps=steps, seed=seed)
     return orchestrator.run(), agent
 
 
@@ -159,9 +159,9 @@ def tasks(job: dict[str, Any]) -> list[dict[str, Any]]:
     """Outcomes of the tasks asked for."""
     rows = []
     for domain, ids in job["ids"].items():
-        known = {task.id: task for task in registry.get_tasks_loader(domain)("base")}
+        known = {f"{domain}/{task.id}": task for task in registry.get_tasks_loader(domain)("base")}
         seed = int(os.environ.get("ENVACE_SEED", "0"))
-        rows += [outcome_of(domain, known[i], job["mode"], seed) for i in ids]
+        rows += [outcome_of(domain, known[i], job["mode"], seed) | {"id": i} for i in ids]
     return rows
 
 
