@@ -136,7 +136,7 @@ def parser() -> argparse.ArgumentParser:
 
     add = commands.add_parser("harness", help="benchmark harnesses in their own environments")
     add.add_argument("action", choices=("install", "list", "check"))
-    add.add_argument("name", nargs="?", help="bfcl, tau2 or finmcp; all when left out")
+    add.add_argument("name", nargs="?", help="bfcl, tau2, vitabench or finmcp; all when left out")
     add.add_argument(
         "--from", dest="source", type=Path, metavar="PATH", help="your own copy, for a harness that needs one"
     )
@@ -287,24 +287,28 @@ def harness(arguments: argparse.Namespace) -> None:
     from envace.benchmarks import copies
     from envace.benchmarks import harness as harnesses
 
-    known = [*harnesses.names(), *copies.OWN]
+    known = list(dict.fromkeys([*harnesses.names(), *copies.OWN]))
     if arguments.name not in (None, *known):
         raise EnvaceError(f"no harness {arguments.name!r}", f"choose from {', '.join(known)}")
     listing = arguments.action == "list"
     for name in [arguments.name] if arguments.name else known:
-        own = name in copies.OWN
+        own, built = name in copies.OWN, name in harnesses.names()
         if own and not arguments.name and not listing and not copies.given(name):
             continue  # nobody has to own every benchmark
-        if arguments.action == "install":
-            copies.install(name, arguments.source) if own else harnesses.install(name)
         if arguments.action == "check":
             for benchmark, modes in benchmarks.check(name).items():
                 _show_check(benchmark, modes)
-        elif own:
-            print(f"{name}: {copies.copy_of(name) if copies.given(name) else 'not given'}")
-        else:
-            state = "installed" if harnesses.installed(name) else "not installed"
-            print(f"{name} {harnesses.version(name)}: {state}")
+            continue
+        if arguments.action == "install":
+            if own:
+                copies.install(name, arguments.source)
+            if built:
+                harnesses.install(name)
+        states = (
+            [harnesses.version(name)] if not own else [f"{'' if copies.given(name) else 'no '}copy given"]
+        )
+        states += [f"{'' if harnesses.installed(name) else 'not '}installed"] if built else []
+        print(f"{name}: {', '.join(states)}")
 
 
 def _show_check(benchmark: str, modes: dict[str, dict[str, float]]) -> None:

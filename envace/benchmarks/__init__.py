@@ -13,10 +13,11 @@ BENCHMARKS = {
     "bfcl_v4": "envace.benchmarks.bfcl:Bfcl",
     "tau2": "envace.benchmarks.tau2:Tau2",
     "finmcp": "envace.benchmarks.finmcp:Finmcp",
+    "vitabench": "envace.benchmarks.vitabench:Vitabench",
 }
 """Adapters by name, imported on use."""
 
-ON_REQUEST = ("finmcp",)
+ON_REQUEST = ("finmcp", "vitabench")
 """Benchmarks that need a copy or a judge of the user's: the default run leaves them out."""
 
 

@@ -21,10 +21,24 @@ def finmcp_samples(path: Path) -> None:
         raise EnvaceError(f"{path}: no samples", "give the file of DianJin/FinMCP-Bench")
 
 
-OWN: dict[str, Callable[[Path], None]] = {"finmcp": finmcp_samples}
+def vitabench_checkout(path: Path) -> None:
+    """Refuse a folder that is no checkout of VitaBench.
+
+    Raises:
+        EnvaceError: It lacks the sources or the tasks.
+    """
+    for part in ("src/vita/run.py", "data/vita/domains/delivery/tasks.json"):
+        if not (path / part).is_file():
+            raise EnvaceError(f"{path}: no checkout of VitaBench, {part} is absent", "give its top folder")
+
+
+OWN: dict[str, Callable[[Path], None]] = {"finmcp": finmcp_samples, "vitabench": vitabench_checkout}
 """What refuses a wrong copy, by harness."""
 
-WANTED = {"finmcp": "FILE of DianJin/FinMCP-Bench (JSON, JSON lines or parquet)"}
+WANTED = {
+    "finmcp": "FILE of DianJin/FinMCP-Bench (JSON, JSON lines or parquet)",
+    "vitabench": "checkout of github.com/meituan-longcat/vitabench",
+}
 """What to give, by harness."""
 
 
@@ -42,7 +56,7 @@ def copy_of(name: str, root: Path | None = None) -> Path:
     if not given(name, root):
         raise EnvaceError(
             f"{name} is read from your own copy of it",
-            f"run `envace harness install {name} --from PATH` with a {WANTED[name]}",
+            f"run `envace harness install {name} --from PATH` with your {WANTED[name]}",
         )
     return next((_home(name, root) / "copy").iterdir())
 

@@ -62,7 +62,8 @@ def test_a_trajectory_leaks_itself_by_every_method() -> None:
 @pytest.mark.parametrize(
     ("entry", "said"),
     [
-        ("vitabench", "vitabench is read from your own copy of it (write vitabench=FILE)"),
+        ("vitabench", "vitabench is read from your own copy of it (run `envace harness install vitabench"),
+        ("cm2", "cm2 is read from your own copy of it (write cm2=FILE)"),
         ("finmcp", "finmcp is read from your own copy of it (run `envace harness install finmcp --from"),
         ("gsm8k=x.json", "no reader for gsm8k (choose from vitabench, "),
         ("gone.jsonl", "gone.jsonl: no such file"),

@@ -193,7 +193,7 @@ def main() -> int:
     """Do the job; a failure of the endpoint is written as `{"fatal": reason}` and exits 3."""
     job = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     outcome: dict[str, Any]
-    confine(Path.cwd(), os.environ["OPENAI_BASE_URL"] if job["mode"] == "run" else "")
+    confine(Path.cwd(), *([os.environ["OPENAI_BASE_URL"]] if job["mode"] == "run" else []))
     try:
         if job["mode"] == "items":
             outcome = {"items": items()}

@@ -58,15 +58,20 @@ class Confined(PermissionError):  # noqa: N818 - what happened, not whose fault 
     """Something the process may not do."""
 
 
-def confine(folder: Path, base_url: str = "") -> None:
-    """From here on: no other program, no writes outside `folder`, connections to `base_url` alone.
+def confine(folder: Path, *base_urls: str) -> None:
+    """From here on: no other program, no writes outside `folder`, connections to `base_urls` alone.
 
     Args:
         folder: The only place where files may be made, changed or removed.
-        base_url: The endpoint; empty for no network at all.
+        base_urls: The endpoints; none for no network at all.
     """
     root = os.path.realpath(folder)
-    hosts, addresses = _endpoint(base_url)
+    hosts: set[Any] = set()
+    addresses: set[tuple[Any, ...]] = set()
+    for base_url in base_urls:
+        names, numbers = _endpoint(base_url)
+        hosts |= names
+        addresses |= numbers
     for limit, most in (
         (resource.RLIMIT_AS, MEMORY),
         (resource.RLIMIT_FSIZE, FILE),
@@ -106,8 +111,6 @@ def confine(folder: Path, base_url: str = "") -> None:
 
 def _endpoint(base_url: str) -> tuple[set[Any], set[tuple[Any, ...]]]:
     """Names and addresses that may be used."""
-    if not base_url:
-        return set(), set()
     url = urlsplit(base_url)
     port = url.port or (443 if url.scheme == "https" else 80)
     found = socket.getaddrinfo(url.hostname, port, type=socket.SOCK_STREAM)
