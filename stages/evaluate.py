@@ -6,11 +6,19 @@ Usage: python -m stages.evaluate BENCHMARK STRATEGY
 from pathlib import Path
 from typing import Any
 
+import envace
 from envace.benchmarks import BENCHMARKS, benchmark
-from envace.files import write_json
+from envace.files import digest, write_json
 from envace.params import Params
 from envace.rehearsal.strategies import STRATEGIES
 from stages.base import METRICS, argument, run, use_torch
+
+
+def served_policy(params: Params) -> str:
+    """Digest of all that decides an answer; with it, a killed evaluation goes on where it was."""
+    sources = sorted(Path(envace.__file__).parent.rglob("*.py"))
+    p = params.evaluate
+    return digest(Path("models/trained"), p.branches, p.served_tokens, params.scale.model_dump(), *sources)
 
 
 def main(params: Params, name: str, strategy: str) -> None:
@@ -29,7 +37,12 @@ def main(params: Params, name: str, strategy: str) -> None:
     }
     with served(backend) as base_url:
         result = benchmark(name, **options.get(name, {})).run(
-            base_url, limit, params.seed, Path("evaluation") / name / strategy, strategy
+            base_url,
+            limit,
+            params.seed,
+            Path("evaluation") / name / strategy,
+            strategy,
+            served_policy(params),
         )
     write_json(
         METRICS / "evaluate" / f"{name}_{strategy}.json",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from envace.benchmarks.base import Benchmark, BenchmarkItem, BenchmarkResult, TaskResult, summarize
 from envace.benchmarks.harness import HERE, default_root, requirements, run_inside
 from envace.benchmarks.stats import stratified_sample
+from envace.benchmarks.unfinished import unfinished
 from envace.errors import EnvaceError
 from envace.files import atomic_folder, digest, write_json
 from envace.serve.runner import KEY_VARIABLE
@@ -81,23 +82,35 @@ class Adapter(Benchmark):
         """The job that lists all test items."""
         return {"mode": "items"}
 
-    def ask(self, job: Mapping[str, Any], **env: str) -> dict[str, Any]:
-        """Run the script with a job."""
-        return run_inside(self.harness, f"{self.harness}_run.py", job, {**self.env, **env}, self.root)
+    def ask(self, job: Mapping[str, Any], work: Path | None = None, **env: str) -> dict[str, Any]:
+        """Run the script with a job, in the folder `work` or a fresh one."""
+        return run_inside(self.harness, f"{self.harness}_run.py", job, {**self.env, **env}, self.root, work)
 
     def replay(self, mode: str, ids: Ids, **job: Any) -> list[dict[str, Any]]:
         """Outcomes of answers that need no model, one of `modes`."""
         return self.ask({"mode": mode, "ids": ids, **job})["tasks"]
 
-    def outcomes(self, ids: Ids, base_url: str, model: str, seed: int) -> Iterator[dict[str, Any]]:
-        """Outcomes of the served model, task by task."""
-        yield from self.asked(ids, base_url, model, seed)
+    def outcomes(
+        self, ids: Ids, base_url: str, model: str, seed: int, work: Path | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Outcomes of the served model, task by task.
 
-    def asked(self, ids: Ids, base_url: str, model: str, seed: int, **env: str) -> list[dict[str, Any]]:
+        Args:
+            ids: Tasks.
+            base_url: OpenAI-compatible address ending in `/v1`.
+            model: Name that the server knows the model by.
+            seed: Seed of every request.
+            work: Folder with what an earlier, killed run has so far, which is not done again; None for none.
+        """
+        yield from self.asked(ids, base_url, model, seed, work)
+
+    def asked(
+        self, ids: Ids, base_url: str, model: str, seed: int, work: Path | None, **env: str
+    ) -> list[dict[str, Any]]:
         """Outcomes of the served model by the harness script, which sees `env`, too."""
         where = {"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": api_key()}
         asked = {"ENVACE_MODEL": model, "ENVACE_SEED": str(seed)}
-        return self.ask({"mode": "run", "ids": ids}, **where, **asked, **env)["tasks"]
+        return self.ask({"mode": "run", "ids": ids}, work, **where, **asked, **env)["tasks"]
 
     def measures(self, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
         """Scores of the benchmark's own over all outcomes; none by default."""
@@ -116,28 +129,38 @@ class Adapter(Benchmark):
         return {mode: self.means(mode) for mode in self.modes}
 
     def run(
-        self, base_url: str, limit: int, seed: int, out: Path, strategy: str = "direct"
+        self,
+        base_url: str,
+        limit: int,
+        seed: int,
+        out: Path,
+        strategy: str = "direct",
+        identity: str | None = None,
     ) -> BenchmarkResult:
         """See `Benchmark.run`."""
         model = served_model(base_url)
         ids = stratified_sample(self.ids(), limit, seed)
-        rows = list(self.outcomes(ids, base_url, model, seed))
-        floors = {row["id"]: row["success"] for row in self.replay("nothing", ids)}
-        tasks = [task(row) for row in rows]
-        result = BenchmarkResult(
-            benchmark=self.name,
-            model=model,
-            strategy=strategy,
-            seed=seed,
-            groups=summarize(tasks, floors, seed),
-            measures=self.measures(rows),
-            tasks=tuple(tasks),
-            **self.describe(limit),
-        )
-        with atomic_folder(out) as folder:
-            write_json(folder / "result.json", result.model_dump(mode="json"))
-            answers = [compact({"id": row["id"], "answer": row["answer"]}) for row in rows]
-            (folder / "answers.jsonl").write_text("".join(line + "\n" for line in answers), "utf-8")
+        described = self.describe(limit)
+        scripts = sorted((HERE / "inside").glob("*.py"))
+        key = identity and digest(identity, self.name, model, strategy, seed, ids, described, *scripts)
+        with unfinished(out, key) as work:
+            rows = list(self.outcomes(ids, base_url, model, seed, work))
+            floors = {row["id"]: row["success"] for row in self.replay("nothing", ids)}
+            tasks = [task(row) for row in rows]
+            result = BenchmarkResult(
+                benchmark=self.name,
+                model=model,
+                strategy=strategy,
+                seed=seed,
+                groups=summarize(tasks, floors, seed),
+                measures=self.measures(rows),
+                tasks=tuple(tasks),
+                **described,
+            )
+            with atomic_folder(out) as folder:
+                write_json(folder / "result.json", result.model_dump(mode="json"))
+                answers = [compact({"id": row["id"], "answer": row["answer"]}) for row in rows]
+                (folder / "answers.jsonl").write_text("".join(line + "\n" for line in answers), "utf-8")
         return result
 
     def items(self) -> list[BenchmarkItem]:

@@ -143,7 +143,13 @@ class Benchmark(Protocol):
     """Name of the harness it runs in."""
 
     def run(
-        self, base_url: str, limit: int, seed: int, out: Path, strategy: str = "direct"
+        self,
+        base_url: str,
+        limit: int,
+        seed: int,
+        out: Path,
+        strategy: str = "direct",
+        identity: str | None = None,
     ) -> BenchmarkResult:
         """Measure the model served at `base_url` and write `result.json` and `answers.jsonl` into `out`.
 
@@ -153,6 +159,8 @@ class Benchmark(Protocol):
             seed: Seed of the sample and of every request.
             out: Folder that appears whole or not at all.
             strategy: How the served model answers; recorded, not interpreted.
+            identity: What is served, such as a digest of its weights. With one, a run that was killed or
+                failed goes on where it was when all else is equal, too; None starts anew.
 
         Raises:
             EnvaceError: when the harness is not installed, or the endpoint fails.

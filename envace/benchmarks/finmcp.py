@@ -14,6 +14,7 @@ from envace.benchmarks import finmcp_score
 from envace.benchmarks.adapter import Adapter, Ids, chat_client
 from envace.benchmarks.base import BenchmarkItem
 from envace.benchmarks.copies import copy_of
+from envace.benchmarks.inside import journal
 from envace.engines.openai import ChatClient, ChatError
 from envace.errors import EnvaceError
 from envace.files import digest
@@ -90,15 +91,20 @@ class Finmcp(Adapter):
             "dataset_sha": digest(copy_of("finmcp", self.root)),
         }
 
-    def outcomes(self, ids: Ids, base_url: str, model: str, seed: int) -> Iterator[dict[str, Any]]:
+    def outcomes(
+        self, ids: Ids, base_url: str, model: str, seed: int, work: Path | None = None
+    ) -> Iterator[dict[str, Any]]:
         """Ask the model for every conversation."""
         samples = self.samples()
         tools = offered(trajectory for _, trajectory in samples.values())
         client = chat_client(base_url, model)
         try:
-            for id in track([id for chosen in ids.values() for id in chosen], "finmcp"):
-                category, sample = samples[id]
-                yield score(id, category, sample, *converse(client, sample, tools, seed))
+            chosen = track([id for of_kind in ids.values() for id in of_kind], "finmcp")
+            yield from journal.each(
+                chosen,
+                work and work / "finished.jsonl",
+                lambda id: score(id, *samples[id], *converse(client, samples[id][1], tools, seed)),
+            )
         finally:
             client.close()
 

@@ -120,9 +120,14 @@ def _step(command: list[str], name: str, tries: int = 1) -> None:
 
 
 def run_inside(
-    name: str, script: str, job: Mapping[str, Any], env: Mapping[str, str], root: Path | None = None
+    name: str,
+    script: str,
+    job: Mapping[str, Any],
+    env: Mapping[str, str],
+    root: Path | None = None,
+    work: Path | None = None,
 ) -> dict[str, Any]:
-    """Run `inside/<script>` with the harness's Python in a fresh folder; returns what it wrote.
+    """Run `inside/<script>` with the harness's Python in a folder of its own; returns what it wrote.
 
     The process sees `PATH` and the variables given, nothing else: no secret of ours gets near a model's code.
 
@@ -130,21 +135,27 @@ def run_inside(
         name: Harness.
         script: File name in `inside/`.
         job: What to do; the script reads it as JSON.
-        env: Variables of the process; `{work}` in a value becomes the fresh folder.
+        env: Variables of the process; `{work}` in a value becomes its folder.
         root: Folder of all harnesses.
+        work: Its folder, which stays; None for a fresh one.
 
     Raises:
         EnvaceError: when the script says the endpoint failed, or dies.
     """
     python = python_of(name, root)
-    with tempfile.TemporaryDirectory() as work:
-        ask, said = Path(work, "job.json"), Path(work, "outcome.json")
+    with _folder(work) as place:
+        ask, said = Path(place, "job.json"), Path(place, "outcome.json")
+        said.unlink(missing_ok=True)
         write_json(ask, job)
-        variables = {"PATH": os.environ.get("PATH", ""), "HOME": work, "TMPDIR": work, "OMP_NUM_THREADS": "1"}
-        variables |= {key: value.replace("{work}", work) for key, value in env.items()}
+        variables = {"PATH": os.environ.get("PATH", ""), "HOME": place, "TMPDIR": place}
+        variables |= {"OMP_NUM_THREADS": "1", "ENVACE_LIFELINE": "1"}
+        variables |= {key: value.replace("{work}", place) for key, value in env.items()}
         flags = ["-E", "-s", "-B", "-X", "utf8"]
         command = [str(python), *flags, str(HERE / "inside" / script), str(ask), str(said)]
-        done = subprocess.run(command, cwd=work, env=variables, capture_output=True, text=True, check=False)
+        with _lifeline() as held:
+            done = subprocess.run(
+                command, cwd=place, env=variables, stdin=held, capture_output=True, text=True, check=False
+            )
         outcome = json.loads(said.read_text("utf-8")) if said.is_file() else {}
     if "fatal" in outcome:
         raise EnvaceError(f"{name}: the endpoint failed: {outcome['fatal']}", "see that the server is up")
@@ -152,3 +163,25 @@ def run_inside(
         tail = (done.stderr.strip() or "no output").splitlines()[-1]
         raise EnvaceError(f"{name}: the harness stopped with code {done.returncode}: {tail}")
     return outcome
+
+
+@contextmanager
+def _folder(work: Path | None) -> Iterator[str]:
+    """The folder given, or one that goes again."""
+    if work is None:
+        with tempfile.TemporaryDirectory() as fresh:
+            yield fresh
+    else:
+        work.mkdir(parents=True, exist_ok=True)
+        yield str(work.absolute())
+
+
+@contextmanager
+def _lifeline() -> Iterator[int]:
+    """Standard input of a process that shall not outlive this one: it ends when this one does."""
+    reading, writing = os.pipe()
+    try:
+        yield reading
+    finally:
+        os.close(reading)
+        os.close(writing)

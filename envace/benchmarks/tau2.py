@@ -72,13 +72,15 @@ class Tau2(Adapter):
         """Items come from every domain."""
         return {"mode": "items", "domains": DOMAINS}
 
-    def outcomes(self, ids: Ids, base_url: str, model: str, seed: int) -> Iterator[dict[str, Any]]:
+    def outcomes(
+        self, ids: Ids, base_url: str, model: str, seed: int, work: Path | None = None
+    ) -> Iterator[dict[str, Any]]:
         """See `Adapter.outcomes`; a model that plays the user is reached from the harness."""
         env = {}
         if self.user != SCRIPTED:
             played = side("user", self.user)
             env = {"USER_MODEL": played.model, "USER_BASE_URL": played.url, "USER_API_KEY": played.key}
-        yield from self.asked(ids, base_url, model, seed, **env)
+        yield from self.asked(ids, base_url, model, seed, work, **env)
 
     def measures(self, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
         """Mean over domains and over tasks."""

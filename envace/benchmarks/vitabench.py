@@ -75,7 +75,9 @@ class Vitabench(Adapter):
             "judge": self.judge,
         }
 
-    def outcomes(self, ids: Ids, base_url: str, model: str, seed: int) -> Iterator[dict[str, Any]]:
+    def outcomes(
+        self, ids: Ids, base_url: str, model: str, seed: int, work: Path | None = None
+    ) -> Iterator[dict[str, Any]]:
         """See `Adapter.outcomes`.
 
         Raises:
@@ -90,7 +92,8 @@ class Vitabench(Adapter):
             role = played.role.upper()
             env |= {f"{role}_MODEL": played.model, f"{role}_URL": played.url, f"{role}_KEY": played.key}
         checkout = str(copy_of("vitabench", self.root).absolute())
-        yield from self.ask({"checkout": checkout, "language": self.language, "ids": ids}, **env)["tasks"]
+        job = {"checkout": checkout, "language": self.language, "ids": ids}
+        yield from self.ask(job, work, **env)["tasks"]
 
     def replay(self, mode: str, ids: Ids, **job: Any) -> list[dict[str, Any]]:
         """Success of an agent that does nothing: 0, for rubrics are unmet until a judge says otherwise."""

@@ -7,6 +7,7 @@ the harness keeps results there and object state in its module's globals: one pr
 import argparse
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from typing import Any
 import allowlist
 import bfcl_gold
 import bfcl_source
+import journal
+import lifeline
 from bfcl_handler import MODEL, OWN_FAILURES, EndpointFailed, function_names
 from confine import confine
 
@@ -37,9 +40,13 @@ def gold_of(category: str) -> dict[str, Any]:
     return {i: row["ground_truth"] for i, row in zip(entries_of(category), rows, strict=True)}
 
 
-def result_file(category: str) -> Path:
+JUDGED = "judged"
+"""Folder with the answers that the checker gets to see."""
+
+
+def result_file(category: str, kept: Path = eval_config.RESULT_PATH) -> Path:
     """Where the harness keeps a category's answers."""
-    folder = eval_config.RESULT_PATH / MODEL / utils.get_directory_structure_by_category(category)
+    folder = kept / MODEL / utils.get_directory_structure_by_category(category)
     return Path(folder / utils.get_file_name_by_category(category, is_result_file=True))
 
 
@@ -63,9 +70,18 @@ def before(category: str, ids: list[str]) -> list[str]:
     return sorted({i for row in rows if row["id"] in chosen for i in row["depends_on"]})
 
 
+def failed(row: dict[str, Any]) -> bool:
+    """True when the harness stored an error as an answer, other than the model's own failures."""
+    return "traceback" in row and not row["result"].endswith(OWN_FAILURES)
+
+
 def produce(job: dict[str, Any]) -> None:
     """Fill the harness's result files: by the model, by a replay, or with `job["answers"]`."""
     if job["mode"] == "run":
+        for path in eval_config.RESULT_PATH.rglob("*_result.json"):
+            # Of a killed run: half a line, and errors, which the harness would not try again.
+            journal.mend(path)
+            write_lines(path, [row for row in read_lines(path) if not failed(row)])
         ids = {category: chosen + before(category, chosen) for category, chosen in job["ids"].items()}
         eval_config.TEST_IDS_TO_GENERATE_PATH.write_text(json.dumps(ids), "utf-8")
         args = argparse.Namespace(
@@ -104,7 +120,7 @@ def total(count: Any) -> int:
 
 
 def guard(category: str) -> list[dict[str, Any]]:
-    """Outcomes of a category before scoring; refused answers leave the result file.
+    """Outcomes of a category before scoring; the checker gets to see what is not refused.
 
     Raises:
         EndpointFailed: when the harness stored an error as an answer, other than the model's own failures.
@@ -112,7 +128,7 @@ def guard(category: str) -> list[dict[str, Any]]:
     multi, entries = utils.contain_multi_turn_interaction(category), entries_of(category)
     outcomes, kept = [], []
     for row in read_lines(result_file(category)) + read_lines(result_file(f"{category}_prereq")):
-        if "traceback" in row and not row["result"].endswith(OWN_FAILURES):
+        if failed(row):
             raise EndpointFailed(f"{row['id']}: {row['result']}")
         if row["id"] not in entries:
             continue  # the memory's writing is not scored
@@ -134,23 +150,26 @@ def guard(category: str) -> list[dict[str, Any]]:
                 "answer": row["result"],
             }
         )
-    write_lines(result_file(category), kept)
-    if not kept:
-        result_file(category).unlink()
+    if kept:
+        write_lines(result_file(category, eval_config.PROJECT_ROOT / JUDGED), kept)
     return outcomes
 
 
 def score(job: dict[str, Any]) -> list[dict[str, Any]]:
     """Outcomes of all entries by the official checker; what the guard refused stays wrong."""
+    for former in (JUDGED, eval_config.SCORE_PATH.name):
+        shutil.rmtree(eval_config.PROJECT_ROOT / former, ignore_errors=True)
+    (eval_config.PROJECT_ROOT / JUDGED / MODEL).mkdir(parents=True)
+    eval_config.SCORE_PATH.mkdir()
     outcomes = {category: guard(category) for category in job["ids"]}
-    eval_runner.main([MODEL], list(job["ids"]), None, None, partial_eval=True)
+    eval_runner.main([MODEL], list(job["ids"]), JUDGED, None, partial_eval=True)
     for category, rows in outcomes.items():
         folder = eval_config.SCORE_PATH / MODEL / utils.get_directory_structure_by_category(category)
         lines = read_lines(Path(folder / utils.get_file_name_by_category(category, is_score_file=True)))
-        failed = {line["id"]: line for line in lines[1:]}
+        wrong = {line["id"]: line for line in lines[1:]}
         for row in rows:
-            if row["id"] in failed:
-                line = failed[row["id"]]
+            if row["id"] in wrong:
+                line = wrong[row["id"]]
                 row["error"] = line.get("error_type") or line["error"]["error_type"]
             elif not row["error"]:
                 row["success"] = 1
@@ -159,7 +178,10 @@ def score(job: dict[str, Any]) -> list[dict[str, Any]]:
         missing = set(job["ids"][category]) - {row["id"] for row in rows}
         if missing:
             raise EndpointFailed(f"{category}: no answer to {sorted(missing)[0]} and {len(missing) - 1} more")
-    return [row for rows in outcomes.values() for row in rows]
+    # Files are in the order of answering, which a kill may have changed.
+    return [
+        row for c, ids in job["ids"].items() for row in sorted(outcomes[c], key=lambda r: ids.index(r["id"]))
+    ]
 
 
 def items() -> list[dict[str, Any]]:
@@ -191,6 +213,7 @@ def items() -> list[dict[str, Any]]:
 
 def main() -> int:
     """Do the job; a failure of the endpoint is written as `{"fatal": reason}` and exits 3."""
+    lifeline.tie()
     job = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     outcome: dict[str, Any]
     confine(Path.cwd(), *([os.environ["OPENAI_BASE_URL"]] if job["mode"] == "run" else []))

@@ -6,9 +6,12 @@ Usage: `python tau2_run.py JOB OUTCOME`, both JSON files.
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import journal
+import lifeline
 from loguru import logger
 from tau2.data_model.message import AssistantMessage, ToolCall, UserMessage
 from tau2.data_model.simulation import SimulationRun, TerminationReason
@@ -155,19 +158,29 @@ def items(domains: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
+def outcome(domain: str, known: dict[str, Any], mode: str, seed: int, id: str) -> dict[str, Any]:
+    """Outcome of a task by its full id, `DOMAIN/ID`."""
+    return outcome_of(domain, known[id], mode, seed) | {"id": id}
+
+
 def tasks(job: dict[str, Any]) -> list[dict[str, Any]]:
     """Outcomes of the tasks asked for."""
     rows = []
     for domain, ids in job["ids"].items():
         known = {f"{domain}/{task.id}": task for task in registry.get_tasks_loader(domain)("base")}
         seed = int(os.environ.get("ENVACE_SEED", "0"))
-        rows += [outcome_of(domain, known[i], job["mode"], seed) | {"id": i} for i in ids]
+        rows += journal.each(
+            ids,
+            Path("finished.jsonl") if job["mode"] == "run" else None,
+            partial(outcome, domain, known, job["mode"], seed),
+        )
     return rows
 
 
 def main() -> int:
     """Do the job; a failure of the endpoint is written as `{"fatal": reason}` and exits 3."""
     logger.remove()
+    lifeline.tie()
     job = json.loads(Path(sys.argv[1]).read_text("utf-8"))
     outcome: dict[str, Any]
     try:

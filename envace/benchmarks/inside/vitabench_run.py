@@ -7,10 +7,13 @@ looks for its models, whose file is written here, without a key.
 import json
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import journal
+import lifeline
 import vita_orders
 from confine import confine
 from vita_wire import SIDES, EndpointFailed, NoVerdict, TaskLost, Wire
@@ -55,15 +58,10 @@ def transcript(messages: list[Any]) -> list[dict[str, Any]]:
     return rows
 
 
-def play(run: Any, wire: Wire, domain: str, task: Any, job: dict[str, Any]) -> dict[str, Any]:
-    """One conversation, judged."""
-    row: dict[str, Any] = {
-        "id": f"{domain}/{task.id}",
-        "category": domain,
-        "success": 0,
-        "error": "",
-        "answer": [],
-    }
+def play(run: Any, wire: Wire, domain: str, language: str, known: dict[str, Any], id: str) -> dict[str, Any]:
+    """One conversation, judged; `known` has the domain's tasks by full id, `DOMAIN/ID`."""
+    row: dict[str, Any] = {"id": id, "category": domain, "success": 0, "error": "", "answer": []}
+    task = known[id]
     wire.reset()
     try:
         done = run.run_task(
@@ -80,7 +78,7 @@ def play(run: Any, wire: Wire, domain: str, task: Any, job: dict[str, Any]) -> d
             max_steps=MAX_STEPS,
             seed=int(os.environ["ENVACE_SEED"]),
             max_retries=0,
-            language=job["language"],
+            language=language,
         )
     except TaskLost as error:
         return row | wire.spent | {"error": str(error)}
@@ -106,17 +104,18 @@ def play(run: Any, wire: Wire, domain: str, task: Any, job: dict[str, Any]) -> d
 
 def main() -> int:
     """Do the job; a failure of an endpoint is written as `{"fatal": reason}` and exits 3."""
+    lifeline.tie()
     job = json.loads(Path(sys.argv[1]).read_text("utf-8"))
+    language = job["language"]
     run, registry, wire = import_checkout(job["checkout"])
     confine(Path.cwd(), *map(address, SIDES))
     rows: list[dict[str, Any]] = []
     outcome: dict[str, Any] = {"tasks": rows}
     try:
         for domain, ids in job["ids"].items():
-            known = {
-                f"{domain}/{task.id}": task for task in registry.get_tasks_loader(domain)(job["language"])
-            }
-            rows += [play(run, wire, domain, known[i], job) for i in ids]
+            known = {f"{domain}/{task.id}": task for task in registry.get_tasks_loader(domain)(language)}
+            once = partial(play, run, wire, domain, language, known)
+            rows += journal.each(ids, Path("finished.jsonl"), once)
     except EndpointFailed as error:
         outcome = {"fatal": str(error)}
     Path(sys.argv[2]).write_text(json.dumps(outcome), "utf-8")
