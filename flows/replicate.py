@@ -14,9 +14,12 @@ from prefect import flow, get_run_logger, task
 from prefect.artifacts import create_link_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
+from prefect.concurrency.sync import concurrency
+from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 
 from envace.errors import EnvaceError
+from flows.address import require_server
 from flows.pipeline import metrics, stage_names
 from flows.process import streamed
 
@@ -34,7 +37,11 @@ def reproduce(stage: str) -> State:
     logger = get_run_logger()
     lines: list[str] = []
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", stage]
-    with streamed(command, os.environ | stage_environment()) as process:
+    # Without a server of that limit there is nothing to wait for.
+    with (
+        concurrency("gpu", lease_duration=60),
+        streamed(command, os.environ | stage_environment()) as process,
+    ):
         for line in process.stdout or ():
             if line.strip():
                 logger.info(line.rstrip())
@@ -86,7 +93,11 @@ def replicate() -> State:
 def main() -> int:
     """Run the flow; one line and exit code 1 when a stage fails, 130 when interrupted."""
     try:
+        require_server(PREFECT_API_URL.value())
         state = replicate(return_state=True)
+    except EnvaceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
     if state.is_completed():
