@@ -17,7 +17,7 @@ NAME = "policy"
 """The artifact in the registry."""
 STAGE = "champion"
 """Stage of the version in service."""
-AUTHOR = {"author": "envace", "author_email": "envace@localhost"}
+AUTHOR, EMAIL = "envace", "envace@localhost"
 """Who makes tags and commits: the flow, whoever's checkout it works in."""
 
 
@@ -52,7 +52,7 @@ def register(root: Path, commit: str, message: str) -> Version:
     from gto.exceptions import GTOException
 
     try:
-        made = register(str(root), NAME, commit, message=message, **AUTHOR)
+        made = register(str(root), NAME, commit, message=message, author=AUTHOR, author_email=EMAIL)
     except GTOException as error:
         raise EnvaceError(f"not registered: {error}", "see `gto history policy`") from error
     assert made is not None
@@ -70,7 +70,16 @@ def promote(root: Path, version: str, message: str) -> None:
 
     try:
         # A champion that was rolled back may become it again, for which GTO wants to be forced.
-        assign(str(root), NAME, STAGE, version=version, message=message, force=True, **AUTHOR)
+        assign(
+            str(root),
+            NAME,
+            STAGE,
+            version=version,
+            message=message,
+            force=True,
+            author=AUTHOR,
+            author_email=EMAIL,
+        )
     except GTOException as error:
         raise EnvaceError(f"{version} cannot be assigned: {error}", "see `gto show policy`") from error
 

@@ -43,7 +43,7 @@ def test_a_folder_that_dvc_cannot_read_is_a_one_line_error(
     ],
 )
 def test_the_reason_of_a_failure_is_the_line_that_says_something(printed: str, expected: str) -> None:
-    from flows.replicate import reason
+    from flows.reproduce import reason
 
     assert reason(printed.split("|") if printed else []) == expected
 
@@ -52,13 +52,14 @@ def test_the_reason_of_a_failure_is_the_line_that_says_something(printed: str, e
 def test_the_flow_leaves_what_dvc_repro_leaves_and_then_finds_all_cached(
     project: Path, template: Path, tmp_path: Path, server: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from flows.replicate import main
+    from flows.replicate import replicate
+    from flows.terminal import run
 
     twin = tmp_path / "twin"
     shutil.copytree(template, twin)
     dvc("repro", cwd=twin)
 
-    assert main() == 0
+    assert run(replicate) == 0
     assert (project / "dvc.lock").read_bytes() == (twin / "dvc.lock").read_bytes()
     assert list(yaml.safe_load((project / "dvc.lock").read_text())["stages"]) == ORDER
     rows = json.loads(str(latest("stages")))
@@ -70,13 +71,13 @@ def test_the_flow_leaves_what_dvc_repro_leaves_and_then_finds_all_cached(
     assert (project / "reports/index.html").as_uri() in str(latest("report"))
 
     before = (project / "dvc.lock").stat().st_mtime_ns
-    assert main() == 0
+    assert run(replicate) == 0
     assert {row["status"] for row in json.loads(str(latest("stages")))} == {"Cached"}
     assert (project / "dvc.lock").stat().st_mtime_ns == before
 
     (project / "score.py").write_text(FAILING)
     capsys.readouterr()
-    assert main() == 1
+    assert run(replicate) == 1
     assert capsys.readouterr().err.splitlines()[-1] == (
         "error: stage score@a: data.txt:1: not a number (write digits)"
     )
