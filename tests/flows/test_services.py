@@ -3,13 +3,11 @@
 import os
 import signal
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import psutil
 import pytest
-from throwaway import ORDER, ROOT, flow_states
+from throwaway import ORDER, ROOT, flow_states, free_port, run_module
 
 from envace.errors import EnvaceError
 from flows import daemons
@@ -19,27 +17,13 @@ from flows.address import answers, api, require_free, require_server
 @pytest.fixture
 def port() -> int:
     """A port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def run(home: Path, module: str, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-    """A module of flows in the current folder, with a Prefect home of its own."""
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
-    return subprocess.run(
-        [sys.executable, "-m", module, *arguments],
-        env=inherited | {"PYTHONPATH": str(ROOT), "PREFECT_HOME": str(home)} | environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
+    return free_port()
 
 
 def test_a_taken_port_is_one_line_and_nothing_is_left_running(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        done = run(tmp_path / "home", "flows.up", str(port))
+        done = run_module(tmp_path / "home", "flows.up", str(port))
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: port {port} cannot be used")
     assert len(done.stderr.splitlines()) == 1
@@ -56,13 +40,13 @@ def test_a_missing_server_is_one_line(port: int, tmp_path: Path) -> None:
     require_server(None)
     with pytest.raises(EnvaceError, match=rf"no Prefect server at {api(port)} \(start one"):
         require_server(api(port))
-    done = run(tmp_path / "home", "flows.replicate", PREFECT_API_URL=api(port))
+    done = run_module(tmp_path / "home", "flows.replicate", PREFECT_API_URL=api(port))
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith(f"error: no Prefect server at {api(port)}")
 
 
 def test_down_without_services_says_so(tmp_path: Path) -> None:
-    done = run(tmp_path / "home", "flows.down")
+    done = run_module(tmp_path / "home", "flows.down")
     assert (done.returncode, done.stdout) == (0, "stopped: nothing was running\n")
 
 
@@ -75,13 +59,13 @@ def test_services_come_up_run_a_deployment_are_mended_and_go(
     (project / "flows").symlink_to(ROOT / "flows")
     (project / "prefect.yaml").write_bytes((ROOT / "prefect.yaml").read_bytes())
     try:
-        first = run(home, "flows.up", str(port))
+        first = run_module(home, "flows.up", str(port))
         assert first.returncode == 0, first.stderr
         assert first.stdout.startswith(f"Prefect is at http://127.0.0.1:{port} ")
         _are_configured(port)
 
         command = ("prefect", "--no-prompt", "deployment", "run", "replicate/default", "--watch")
-        watched = run(home, *command, PREFECT_API_URL=api(port))
+        watched = run_module(home, *command, PREFECT_API_URL=api(port))
         assert watched.returncode == 0, watched.stdout + watched.stderr
         lock = (project / "dvc.lock").read_text()
         assert all(name in lock for name in ORDER)
@@ -91,14 +75,14 @@ def test_services_come_up_run_a_deployment_are_mended_and_go(
         worker = daemons.recorded("worker", services)
         assert server and worker
         os.kill(worker.pid, signal.SIGKILL)
-        again = run(home, "flows.up", "1")  # The server stays where it is, whatever is asked for.
+        again = run_module(home, "flows.up", "1")  # The server stays where it is, whatever is asked for.
         assert again.returncode == 0, again.stderr
         assert f"127.0.0.1:{port}" in again.stdout
         assert daemons.recorded("server", services) == server
         mended = daemons.recorded("worker", services)
         assert mended and mended != worker
     finally:
-        done = run(home, "flows.down")
+        done = run_module(home, "flows.down")
     assert done.stdout == "stopped: worker, server\n"
     assert not answers(api(port))
     require_free(port)

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -68,6 +69,27 @@ def start(home: Path, **environment: str) -> "subprocess.Popen[str]":
         text=True,
         start_new_session=True,
     )
+
+
+def run_module(
+    home: Path, module: str, *arguments: str, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    """A module in the current folder, with a Prefect home of its own, to its end."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        env=inherited | {"PYTHONPATH": str(ROOT), "PREFECT_HOME": str(home)} | environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def read_until(process: "subprocess.Popen[str]", pattern: str) -> re.Match[str]:
