@@ -7,7 +7,7 @@ a state and a place in the schedule. Nothing here knows what the stages are.
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -29,22 +29,27 @@ def reproduce(stage: str) -> State:
     Runs inline, never through `.submit()`: only the main thread receives the signal of a
     cancellation, and from another thread DVC and its trainer would be left running.
     """
-    logger = get_run_logger()
-    lines: list[str] = []
-    command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", stage]
-    with (
-        one_gpu(),
-        streamed(command, os.environ | stage_environment()) as process,
-    ):
-        for line in process.stdout or ():
-            if line.strip():
-                logger.info(line.rstrip())
-                lines.append(line.strip())
-        code = process.wait()
+    code, lines = logged([sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", stage])
     if code:
         return Failed(message=f"stage {stage}: {reason(lines)}")
     ran = any(line.startswith(f"Running stage '{stage}'") for line in lines)
     return Completed(name="Completed" if ran else "Cached")
+
+
+def logged(command: Sequence[str]) -> tuple[int, list[str]]:
+    """Run a command in its place on the GPU; each line goes to the run's log when it is printed.
+
+    Returns:
+        Its exit code and its lines.
+    """
+    logger = get_run_logger()
+    lines: list[str] = []
+    with one_gpu(), streamed(command, os.environ | stage_environment()) as process:
+        for line in process.stdout or ():
+            if line.strip():
+                logger.info(line.rstrip())
+                lines.append(line.strip())
+        return process.wait(), lines
 
 
 def one_gpu() -> AbstractContextManager[None]:
