@@ -3,7 +3,7 @@
     python -m flows.sweep rates train.rate=1e-4 'train.rate=3e-4 seed=2'
 
 Works in the worktree of `flows.worktree`. An experiment's name is made of its overrides, so a sweep
-that was stopped runs only what is missing, and a stage that was killed resumes.
+that was stopped runs only what is missing.
 """
 
 import contextlib
