@@ -6,7 +6,7 @@ INSTALLED := $(VENV)/.installed
 HARNESSED := .harness/.installed
 VLLM := .harness/vllm/stamp
 
-.PHONY: help install repro test test-slow lint controls compare flow clean
+.PHONY: help install repro test test-slow lint controls compare flow ui down clean
 
 help:
 	@echo "make repro                 set up, then run the whole workflow (PROFILE=smoke for two minutes)"
@@ -15,6 +15,8 @@ help:
 	@echo "make controls              frozen simulator and longer warm-up, same seeds"
 	@echo "make compare               the method against its alternatives, over three seeds"
 	@echo "make flow                  the workflow as a Prefect flow"
+	@echo "make ui                    Prefect server, worker and deployments on loopback (PORT=4200)"
+	@echo "make down                  stop what make ui started"
 	@echo "make clean                 remove outputs of the workflow; the cache stays"
 
 install: $(INSTALLED)
@@ -57,6 +59,12 @@ compare: $(INSTALLED)
 
 flow: $(INSTALLED) $(HARNESSED)
 	python -m flows.replicate
+
+ui: $(INSTALLED)
+	@python -m flows.up $(PORT)
+
+down: $(INSTALLED)
+	@python -m flows.down
 
 clean:
 	rm -rf data/synthetic data/filtered data/quarantine data/clean data/items data/split

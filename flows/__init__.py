@@ -20,6 +20,14 @@ DEFAULTS = {
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DVC_NO_ANALYTICS": "1",
+    # Leases in memory die with the server, and their slots would stay taken for good.
+    "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
+    # Whoever waits for a place asks again this soon, however long the place was held before.
+    "PREFECT_SERVER_CONCURRENCY_MAXIMUM_CONCURRENCY_SLOT_WAIT_SECONDS": "5",
+    # How soon a dead flow is noticed (`flows.services.SILENCE`); Prefect takes no less.
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+    "PREFECT_WORKER_QUERY_SECONDS": "3",
+    "PREFECT_WORKER_WEBSERVER_HOST": "127.0.0.1",
 }
 
 for _name, _value in DEFAULTS.items():

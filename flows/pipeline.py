@@ -25,12 +25,17 @@ def stage_names() -> list[str]:
         raise EnvaceError(str(error).replace("\n", " ").strip(), "see `dvc stage list`") from error
 
 
-def metrics() -> list[dict[str, Any]]:
-    """All metrics as table rows: file, dotted name, value. Files not written yet are left out."""
+def metrics(revision: str | None = None) -> list[dict[str, Any]]:
+    """All metrics as table rows: file, dotted name, value. Files not written yet are left out.
+
+    Args:
+        revision: A commit, tag or experiment; None is the current folder.
+    """
     from dvc.repo import Repo
 
     with Repo() as repo:
-        files = repo.metrics.show().get("", {}).get("data", {})
+        shown = repo.metrics.show(revs=[revision] if revision else None)
+    files = shown.get(revision or "", {}).get("data", {})
     return [
         {"file": file, "metric": name, "value": value}
         for file, content in files.items()

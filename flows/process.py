@@ -1,14 +1,16 @@
 """A child process whose lines are streamed and whose whole group ends with the block.
 
 DVC starts a shell, the shell starts a trainer: a signal to DVC alone leaves the trainer
-running. The child therefore leads its own session, and the *group* is signalled.
+running. The child therefore leads its own session, and the *group* is signalled. Its leader is
+this file, run as a script: it ends the group as well when the process that started it is killed.
 """
 
 import os
 import signal
 import subprocess
+import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import psutil
@@ -16,6 +18,8 @@ import psutil
 GRACES = ((signal.SIGINT, 15.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 """Signals in order with the seconds each may take. On SIGINT, DVC frees its locks; together the
 graces stay below the 30 s a Prefect worker gives a cancelled flow."""
+GLANCE = 0.5
+"""Seconds between two looks at whether the process that started the group still lives."""
 
 
 @contextmanager
@@ -23,10 +27,10 @@ def streamed(command: Sequence[str], env: Mapping[str, str]) -> Iterator[subproc
     """Start `command` and yield it with output and errors as one stream of text lines.
 
     However the block ends (normally, by an error, by Ctrl-C, by SIGTERM that Prefect turns
-    into an exception), no process of the group outlives it.
+    into an exception, or because this process is killed), no process of the group outlives it.
     """
     process = subprocess.Popen(
-        command,
+        [sys.executable, "-P", __file__, str(os.getpid()), *command],
         env=env,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -43,22 +47,37 @@ def streamed(command: Sequence[str], env: Mapping[str, str]) -> Iterator[subproc
 
 def end_group(process: "subprocess.Popen[str]") -> None:
     """End every process of the group that `process` leads, by ever harsher signals."""
+    _signal(process.pid, process.poll)
+    process.wait()
+    if process.stdout:
+        process.stdout.close()
+
+
+def _signal(group: int, reap: Callable[[], object], spared: int = 0) -> None:
+    """Signal a group until none of it runs.
+
+    Args:
+        group: Its id.
+        reap: Waits for those that are this process's own children.
+        spared: The one of them that is not waited for.
+    """
+
+    def left() -> bool:
+        return any(process.pid != spared for process in members(group))
+
     for number, grace in GRACES:
         try:
-            if not members(process.pid):
+            if not left():
                 break
-            os.killpg(process.pid, number)
+            os.killpg(group, number)
             until = time.monotonic() + grace
-            while members(process.pid) and time.monotonic() < until:
-                process.poll()
+            while left() and time.monotonic() < until:
+                reap()
                 time.sleep(0.05)
         except ProcessLookupError:
             break
         except KeyboardInterrupt:
             continue  # A second Ctrl-C does not wait for the grace.
-    process.wait()
-    if process.stdout:
-        process.stdout.close()
 
 
 def members(group: int) -> list[psutil.Process]:
@@ -71,3 +90,31 @@ def members(group: int) -> list[psutil.Process]:
         except (ProcessLookupError, PermissionError, psutil.Error):
             continue
     return found
+
+
+def lead(parent: int, command: Sequence[str]) -> int:
+    """Run a command in the group that this process leads; end the group when `parent` is gone.
+
+    Returns:
+        The command's exit code, negative when a signal ended it.
+    """
+    for number, _ in GRACES[:-1]:
+        # Signals are for the command, which is in the group; ignored ones it would inherit.
+        signal.signal(number, lambda *_: None)
+    child = subprocess.Popen(command)
+    while True:
+        try:
+            return child.wait(GLANCE)
+        except subprocess.TimeoutExpired:
+            if os.getppid() != parent:
+                _signal(os.getpid(), child.poll, spared=os.getpid())
+                return child.wait()
+
+
+if __name__ == "__main__":
+    ended = lead(int(sys.argv[1]), sys.argv[2:])
+    if ended < 0:
+        if -ended != signal.SIGKILL:
+            signal.signal(-ended, signal.SIG_DFL)
+        os.kill(os.getpid(), -ended)
+    sys.exit(ended)

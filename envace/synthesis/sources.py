@@ -9,6 +9,7 @@ from typing import Any
 from envace.errors import EnvaceError
 from envace.files import atomic_text, write_json
 from envace.synthesis.base import Made, Source, kept
+from envace.synthesis.files import Files
 from envace.synthesis.mcp import Mcp
 from envace.synthesis.rollouts import Rollouts
 from envace.synthesis.tau2 import Tau2Gold
@@ -21,6 +22,7 @@ SOURCES: dict[str, Callable[..., Source]] = {
     "tau2": Tau2Gold,
     "mcp": Mcp,
     "rollouts": Rollouts,
+    "files": Files,
 }
 """Makers of sources by name."""
 

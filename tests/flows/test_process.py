@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from flows import process as module
+from flows.address import wait_until
 from flows.process import streamed
 
 FAMILY = """
@@ -48,6 +49,14 @@ def test_lines_of_both_streams_arrive_in_order() -> None:
         assert process.wait() == 3
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV])
+def test_how_a_command_ended_is_passed_on(number: signal.Signals) -> None:
+    default = "" if number == signal.SIGKILL else f"signal.signal({number}, signal.SIG_DFL)"
+    code = f"import os, signal\n{default}\nos.kill(os.getpid(), {number})"
+    with streamed([sys.executable, "-c", code], os.environ) as process:
+        assert process.wait() == -number
+
+
 def test_an_error_in_the_block_ends_the_whole_group_by_sigint() -> None:
     with pytest.raises(KeyError), streamed(family(deaf=False), os.environ) as process:
         found = pids(process)
@@ -75,6 +84,25 @@ def test_a_child_left_behind_by_a_finished_leader_is_ended() -> None:
         assert process.wait() == 0
         assert running(found[1])
     assert not running(found[1])
+
+
+@pytest.mark.parametrize("deaf", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_group_ends_when_the_process_that_started_it_is_killed(tmp_path: Path, deaf: bool) -> None:
+    script = tmp_path / "outer.py"
+    script.write_text(
+        "import os, signal\nfrom flows import process\n"
+        f"with process.streamed({family(deaf)!r}, os.environ) as child:\n"
+        "    print(child.stdout.readline(), end='', flush=True)\n"
+        "    child.wait()\n"
+    )
+    root = Path(__file__).resolve().parents[2]
+    env = os.environ | {"PYTHONPATH": str(root)}
+    with subprocess.Popen([sys.executable, str(script)], env=env, stdout=subprocess.PIPE, text=True) as outer:
+        found = pids(outer)
+        assert len(found) == 2 and all(map(running, found))
+        outer.kill()
+    # A deaf group has its graces of 15 and 5 seconds; what is tested is that it does not outlive them.
+    assert wait_until(lambda: not any(map(running, found)), 22 if deaf else 3)
 
 
 def test_a_second_interrupt_does_not_wait_for_the_grace(tmp_path: Path) -> None:

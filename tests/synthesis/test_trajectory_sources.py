@@ -41,7 +41,7 @@ def test_options_are_read_from_the_command_line() -> None:
 @pytest.mark.parametrize(
     ("name", "options", "text"),
     [
-        ("web", {}, "unknown source 'web' .choose from worlds, tau2, mcp, rollouts"),
+        ("web", {}, "unknown source 'web' .choose from worlds, tau2, mcp, rollouts, files"),
         ("worlds", {"colour": 1}, "source worlds: .*colour"),
         ("tau2", {"domains": ["mock"]}, "'mock' has no training split"),
         ("rollouts", {"modle": "x"}, "source rollouts: .*modle"),
@@ -54,7 +54,7 @@ def test_a_wrong_source_is_one_line(name: str, options: dict[str, Any], text: st
 
 
 def test_the_worlds_scale_to_a_count(tmp_path: Path) -> None:
-    assert set(SOURCES) == {"worlds", "tau2", "mcp", "rollouts"}
+    assert set(SOURCES) == {"worlds", "tau2", "mcp", "rollouts", "files"}
     share = write_source("worlds", {"worlds": ["files", "ferry"]}, 90, 3, tmp_path / "a.jsonl")
     made = read_trajectories(tmp_path / "a.jsonl")
     assert share.trajectories == len(made) == 90 and share.quarantined == []
