@@ -125,9 +125,7 @@ def logged_streams(params: Params, template: "Template") -> "list[TokenStream]":
     # Drawn, not every fifth: synthesis takes templates in turn, and a stride can miss some of them for good.
     rng = random.Random(f"anchor/{params.seed}")
     drawn = (t for t in iter_records(SPLIT / "train.jsonl", Trajectory) if rng.random() < ANCHORED)
-    return streams_of(
-        params, template, (t for t in drawn if not (t.source == "drill" and t.world in hidden))
-    )
+    return streams_of(params, template, (t for t in drawn if not (t.source == "drill" and t.world in hidden)))
 
 
 def measure(params: Params, model: Any, source: Path, name: str, file: Path = TASKS) -> dict[str, Any]:
