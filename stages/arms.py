@@ -1,10 +1,10 @@
 """What `train` and the comparisons with it share: training by parameters, and measuring a policy."""
 
+import random
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 SPLIT = Path("data/split")
 TASKS = Path("data/synthetic/held_out.jsonl")
 STRATEGIES = ("none", "parallel")
-ONE_IN = 5
-"""Share of the warm-up data kept as anchor: one trajectory in so many."""
+ANCHORED = 0.2
+"""Share of the warm-up data kept as anchor."""
 
 
 def trainable(params: Params, source: Path, ranks: "Ranks") -> Any:
@@ -122,9 +122,10 @@ def streams_of(
 def logged_streams(params: Params, template: "Template") -> "list[TokenStream]":
     """A sample of the warm-up data as anchor, without the drills of format-only worlds: they are not true."""
     hidden = params.synthesize.format_only
-    trajectories = iter_records(SPLIT / "train.jsonl", Trajectory)
-    true = (t for t in trajectories if not (t.source == "drill" and t.world in hidden))
-    return streams_of(params, template, islice(true, 0, None, ONE_IN))
+    # Drawn, not every fifth: synthesis takes templates in turn, and a stride can miss some of them for good.
+    rng = random.Random(f"anchor/{params.seed}")
+    drawn = (t for t in iter_records(SPLIT / "train.jsonl", Trajectory) if rng.random() < ANCHORED)
+    return streams_of(params, template, (t for t in drawn if not (t.source == "drill" and t.world in hidden)))
 
 
 def measure(params: Params, model: Any, source: Path, name: str, file: Path = TASKS) -> dict[str, Any]:

@@ -199,16 +199,20 @@ def _responses_from_elsewhere(messages: list[Message], task: Task, rng: random.R
     The form and the spread of the responses stay true, their connection to the call is cut. Refusals
     of calls that do not fit the tool stay: they tell nothing of the rules.
     """
-    elsewhere = []
-    names = pool(task.names)
-    for message in messages:
-        if message.role == "tool" and "error" not in json.loads(message.content):
-            world = type(rebuild(task)[0])(rng, names)
-            arguments = world.random_arguments(message.name, rng, names)
-            response = world.call(ToolCall(name=message.name, arguments=arguments))
-            message = message.model_copy(update={"content": compact(response)})
-        elsewhere.append(message)
-    return elsewhere
+    world, _ = rebuild(task)
+    return [
+        message.model_copy(update={"content": _response_elsewhere(world, message.name, task.names, rng)})
+        if message.role == "tool" and "error" not in json.loads(message.content)
+        else message
+        for message in messages
+    ]
+
+
+def _response_elsewhere(world: World, tool: str, names: PoolLabel, rng: random.Random) -> str:
+    """What a tool answered to some other call in some other start state."""
+    other = type(world)(rng, pool(names))
+    arguments = other.random_arguments(tool, rng, pool(names))
+    return compact(other.call(ToolCall(name=tool, arguments=arguments)))
 
 
 def memory_reading(task: Task, rng: random.Random) -> Trajectory:
@@ -221,7 +225,7 @@ def memory_reading(task: Task, rng: random.Random) -> Trajectory:
     for call in known:
         response = compact(world.copy().call(call))
         if wrong and rng.random() < 0.5:
-            response = compact({"total": rng.randint(2, 14)})
+            response = _response_elsewhere(world, call.name, task.names, rng)
         rehearsed.append(Rehearsed(call, response))
     memory = memory_message(rehearsed, task.tools)
     best = memory.best or rng.choice(commits)

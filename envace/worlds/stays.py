@@ -32,7 +32,7 @@ class Stays(World):
     tools: ClassVar[tuple[Tool, ...]] = (
         tool(
             "search",
-            "Ids and prices of the stays of one kind in a town.",
+            "Ids and prices of the stays of one kind in a town, cheapest first.",
             returns=HITS,
             town="string",
             kind="string",
@@ -54,7 +54,7 @@ class Stays(World):
         self.towns = names.draw(rng, 2)
         self.lists: dict[str, list[list[Any]]] = {f"{t} {k}": [] for t in self.towns for k in KINDS}
         letters = rng.sample(ID_LETTERS, 5)
-        prices = rng.sample(range(10, 100), 5)
+        prices = sorted(rng.sample(range(10, 100), 5))
         keys = list(self.lists)
         full = rng.sample(keys, 2)
         places = [full[0], full[0], full[1], full[1], rng.choice(keys)]

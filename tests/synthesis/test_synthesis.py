@@ -22,7 +22,7 @@ from envace.synthesis.worlds import Mixture, held_out_tasks, synthesize
 from envace.trajectory import Task, Trajectory, compact
 from envace.trajectory.records import weights_sum_to_one
 from envace.worlds import DEFAULT, WORLDS
-from envace.worlds.courier import TARIFF
+from envace.worlds.courier import BASES, TARIFF
 from envace.worlds.names import pool
 from envace.worlds.tasks import pose, rebuild, verify
 
@@ -240,11 +240,14 @@ def test_commit_once_demonstrations_never_teach_the_hidden_tariff(
 
 def test_memories_are_partly_wrong_and_followed_anyway(made: list[Trajectory]) -> None:
     best = 0
+    plausible = {base + surcharge for base in BASES for surcharge in TARIFF.values()}
     for trajectory in of(made, "memory"):
         (note,) = [m.content for m in trajectory.messages if m.name == "memory"]
         # The first line is the lowest predicted total, and it is what gets committed.
         assert note.split("\n")[0].startswith(trajectory.calls()[0].text())
         best += verify(task_of(trajectory), trajectory.calls(), "done").success
+        # A wrong total does not give itself away.
+        assert set(map(int, re.findall(r'"total":(\d+)', note))) <= plausible
     assert 0.4 < best / 120 < 0.95
 
 

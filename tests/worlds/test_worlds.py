@@ -190,6 +190,7 @@ def test_random_calls_keep_every_worlds_invariants(seed: int) -> None:
             left[id] += qty
         assert left == stock and all(record[2] >= 0 for record in store.items.values())
         assert len(set(stays.booked)) == len(stays.booked)
+        assert all(hits == sorted(hits, key=lambda hit: hit[1]) for hits in stays.lists.values())
         slots = list(agenda.events.values())
         assert len(set(slots)) == len(slots)
         assert all(day in DAYS and hour in HOURS for day, hour in slots)
