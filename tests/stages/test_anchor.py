@@ -31,7 +31,9 @@ def test_anchor_misses_no_template_that_synthesis_took_in_turn(
     rows = defaultdict(list)
     for trajectory in made:
         (stream,) = streams_of(params, template, [trajectory])
-        rows[trajectory.source, trajectory.world, trajectory.lineage.template].append(tuple(stream.ids) in anchor)
+        rows[trajectory.source, trajectory.world, trajectory.lineage.template].append(
+            tuple(stream.ids) in anchor
+        )
     demonstrated = {key: hits for key, hits in rows.items() if key[0] == "demonstration"}
     # Agenda's five templates come in turn: every fifth of them would always be the same one.
     assert len([key for key in demonstrated if key[1] == "agenda"]) == 5
