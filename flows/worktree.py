@@ -37,7 +37,7 @@ def alone(checkout: Path) -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise EnvaceError(
-                f"{home}: another retraining is under way", "wait for it or cancel it"
+                f"{home}: another flow works there", "wait for it or cancel it"
             ) from error
         yield home
 

@@ -22,8 +22,8 @@ MIXTURE = Mixture(
 def test_anchor_misses_no_template_that_synthesis_took_in_turn(
     template: CompactTemplate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     params = Params.model_validate(yaml.safe_load(compose(["profile=tiny"])))
+    monkeypatch.chdir(tmp_path)
     made = list(synthesize(MIXTURE, seed=1))
     Path("data/split").mkdir(parents=True)
     write_records(Path("data/split/train.jsonl"), made)
