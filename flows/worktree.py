@@ -36,9 +36,7 @@ def alone(checkout: Path) -> Iterator[Path]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise EnvaceError(
-                f"{home}: another flow works there", "wait for it or cancel it"
-            ) from error
+            raise EnvaceError(f"{home}: another flow works there", "wait for it or cancel it") from error
         yield home
 
 
