@@ -108,7 +108,9 @@ def test_a_group_ends_when_the_process_that_started_it_is_killed(tmp_path: Path,
 def test_a_second_interrupt_does_not_wait_for_the_grace(tmp_path: Path) -> None:
     script = tmp_path / "outer.py"
     script.write_text(
-        "import os\nfrom flows.process import streamed\n"
+        "import os, signal\nfrom flows.process import streamed\n"
+        # What a shell starts in the background inherits that Ctrl-C is ignored.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"with streamed({family(deaf=True)!r}, os.environ) as process:\n"
         "    print(process.stdout.readline(), end='', flush=True)\n"
         "    process.wait()\n"

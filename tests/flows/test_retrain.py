@@ -1,6 +1,7 @@
 """Retraining over a real DVC project: promoted, archived, refused, and what a human sees of it."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +52,8 @@ def test_a_second_retraining_is_refused_and_a_dead_one_holds_nothing(trainer: Pa
         "import sys, time; from pathlib import Path; from flows.worktree import alone\n"
         "with alone(Path()): print('held', flush=True); time.sleep(60)"
     )
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as owner:
+    env = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    with subprocess.Popen([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout and owner.stdout.readline() == "held\n"
         with pytest.raises(EnvaceError, match="another flow works there"), alone(trainer):
             pass
