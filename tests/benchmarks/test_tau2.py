@@ -24,14 +24,16 @@ def tau2(tau2_root):
 
 
 @pytest.mark.slow
-def test_gold_and_floor_of_every_task(tau2):
+def test_gold_and_floor_of_two_domains_and_gold_of_a_part_of_the_others(tau2):
+    # All 287 tasks take minutes: `envace harness check tau2` plays them.
     everything = Tau2(tau2.root, DOMAINS)
+    ids = {name: own[:12] if name in ("retail", "telecom") else own for name, own in everything.ids().items()}
     right = {
-        mode: Counter(row["category"] for row in everything.replay(mode, everything.ids()) if row["success"])
+        mode: Counter(row["category"] for row in everything.replay(mode, ids) if row["success"])
         for mode in everything.modes
     }
-    assert right["gold"] == {"mock": 9, "airline": 50, "retail": 114, "telecom": 114}
-    assert right["nothing"] == {"mock": 1, "airline": 19, "retail": 7}
+    assert right["gold"] == {"mock": 9, "airline": 50, "retail": 12, "telecom": 12}
+    assert (right["nothing"]["mock"], right["nothing"]["airline"]) == (1, 19)
     rows = tau2.replay("nothing", tau2.ids())
     assert [row["id"] for row in rows if row["success"]] == ["mock/create_task_1_nl_eval"]
 
