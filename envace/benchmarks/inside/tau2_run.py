@@ -22,6 +22,7 @@ from tau2.registry import registry
 from tau2.user.base import STOP
 from tau2.utils.utils import get_now
 from tau2_players import EndpointFailed, ServedAgent, TaskLost, user_of
+from transcripts import transcript
 
 MAX_STEPS = {"mock": 30}
 """Messages a conversation may have, where it is not the usual 200; mock's longest gold path has 1 call."""
@@ -39,17 +40,6 @@ UNWRITTEN = {
 def instructions_of(task: Any) -> str:
     """What the user is told to want, verbatim."""
     return str(task.user_scenario.instructions)
-
-
-def transcript(messages: list[Any]) -> list[dict[str, Any]]:
-    """A conversation without ids and times, which differ from run to run."""
-    rows = []
-    for message in messages:
-        row: dict[str, Any] = {"role": message.role, "content": message.content or ""}
-        if getattr(message, "tool_calls", None):
-            row["calls"] = [{"name": c.name, "arguments": c.arguments} for c in message.tool_calls]
-        rows.append(row)
-    return rows
 
 
 def play(domain: str, task: Any, seed: int) -> tuple[SimulationRun, ServedAgent]:

@@ -16,6 +16,7 @@ import journal
 import lifeline
 import vita_orders
 from confine import confine
+from transcripts import transcript
 from vita_wire import SIDES, EndpointFailed, NoVerdict, TaskLost, Wire
 
 MAX_STEPS = 300
@@ -45,17 +46,6 @@ def import_checkout(checkout: str) -> Any:
 def address(side: str) -> str:
     """Base URL of a model."""
     return os.environ[f"{side.upper()}_URL"].rstrip("/")
-
-
-def transcript(messages: list[Any]) -> list[dict[str, Any]]:
-    """A conversation without ids and times, which differ from run to run."""
-    rows = []
-    for message in messages:
-        row: dict[str, Any] = {"role": message.role, "content": message.content or ""}
-        if getattr(message, "tool_calls", None):
-            row["calls"] = [{"name": c.name, "arguments": c.arguments} for c in message.tool_calls]
-        rows.append(row)
-    return rows
 
 
 def play(run: Any, wire: Wire, domain: str, language: str, known: dict[str, Any], id: str) -> dict[str, Any]:
