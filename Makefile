@@ -41,7 +41,7 @@ repro: $(INSTALLED) $(HARNESSED)
 	dvc repro
 
 test: $(INSTALLED) $(HARNESSED) lint
-	pytest
+	pytest -n auto --dist loadfile
 
 test-slow: $(INSTALLED) $(HARNESSED) $(VLLM)
 	pytest -m slow
