@@ -142,6 +142,17 @@ def parser() -> argparse.ArgumentParser:
     )
     add.set_defaults(run=harness)
 
+    add = commands.add_parser("evaluate", help="a benchmark against any OpenAI-compatible server")
+    add.add_argument("benchmark", metavar="BENCHMARK", help="bfcl_v4, tau2, vitabench or finmcp")
+    add.add_argument("options", nargs="*", metavar="KEY=VALUE", help="e.g. categories=[non_live]")
+    add.add_argument("--url", default="http://127.0.0.1:8000/v1", help="its address, ending in /v1")
+    add.add_argument("--limit", type=int, default=10, help="tasks a category, a seeded sample; 0: all")
+    add.add_argument("--seed", type=int, default=1)
+    add.add_argument("--strategy", default="direct", help="how the server answers; noted in the result")
+    add.add_argument("--served", metavar="NAME", help="what is served; a killed run with the same goes on")
+    add.add_argument("--out", type=Path, default=Path("evaluated"), help="folder to write")
+    add.set_defaults(run=evaluate)
+
     add = commands.add_parser("params", help="compose params.yaml from the groups in conf/")
     add.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="e.g. profile=smoke train.rate=5e-4")
     add.set_defaults(run=params)
@@ -175,7 +186,8 @@ def import_logs(arguments: argparse.Namespace) -> None:
 
 def synthesize(arguments: argparse.Namespace) -> None:
     """envace synthesize."""
-    from envace.synthesis.sources import parse_options, write_source
+    from envace.options import parse_options
+    from envace.synthesis.sources import write_source
 
     out: Path = arguments.out
     options = parse_options(arguments.options)
@@ -319,6 +331,13 @@ def _show_check(benchmark: str, modes: dict[str, dict[str, float]]) -> None:
         raise EnvaceError(f"{benchmark}: a gold answer is not accepted", "reinstall the harness")
     if any(score > 0.0 for score in modes.get("spoiled", {}).values()):
         raise EnvaceError(f"{benchmark}: a spoiled answer is accepted", "reinstall the harness")
+
+
+def evaluate(arguments: argparse.Namespace) -> None:
+    """envace evaluate."""
+    from envace.benchmarks.command import evaluate
+
+    evaluate(arguments)
 
 
 def params(arguments: argparse.Namespace) -> None:
