@@ -27,7 +27,7 @@ STAGES = (
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point: errors are one line with the mend, a traceback only with `--debug`."""
-    arguments = parser().parse_args(argv)
+    arguments = parse(argv)
     try:
         arguments.run(arguments)
     except EnvaceError as error:
@@ -39,6 +39,18 @@ def main(argv: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    """Arguments of the command; where it takes KEY=VALUE, these may stand anywhere among them."""
+    root = parser()
+    arguments, left = root.parse_known_args(argv)
+    # argparse fills a list of positional arguments once, at their first place.
+    if left and hasattr(arguments, "options") and not any(word.startswith("-") for word in left):
+        arguments.options += left
+    elif left:
+        root.error(f"unrecognized arguments: {' '.join(left)}")
+    return arguments
 
 
 def parser() -> argparse.ArgumentParser:
@@ -116,12 +128,14 @@ def parser() -> argparse.ArgumentParser:
     add.add_argument(
         "model", type=Path, nargs="?", metavar="FOLDER", help="a trained policy, e.g. models/trained"
     )
+    add.add_argument("options", nargs="*", metavar="KEY=VALUE", help="of the engine, e.g. max_model_len=4096")
     add.add_argument("--upstream", metavar="URL", help="instead of a policy: an OpenAI-compatible server")
     add.add_argument("--host", default="127.0.0.1")
     add.add_argument("--port", type=int, default=8000, help="0 takes a free one")
     add.add_argument(
         "--guard", type=Path, metavar="FILE", help="rehearse irreversible calls first; see docs/guard.md"
     )
+    add.add_argument("--engine", default="hf", help="what samples: hf, or vllm where it is installed")
     add.add_argument("--branches", type=int, default=8, help="branches of a private rehearsal")
     add.add_argument("--max-tokens", type=int, default=128, help="tokens of a reply without a limit")
     add.add_argument("--running", type=int, default=64, help="requests at work at once")

@@ -15,7 +15,7 @@ from envace.trajectory.records import Message
 def test_a_silent_model_is_right_where_no_tool_helps(bfcl_root, tmp_path, capsys, monkeypatch):
     monkeypatch.setenv(harness.ROOT_VARIABLE, str(bfcl_root))
     with served(RuleBackend(lambda request: Message(role="assistant", content="I cannot help."))) as url:
-        options = ["categories=[irrelevance, simple_python]", "--url", url, "--limit", "3"]
+        options = ["--url", url, "--limit", "3", "categories=[irrelevance, simple_python]"]
         main(["evaluate", "bfcl_v4", *options, "--out", str(tmp_path)])
     shown = " ".join(capsys.readouterr().out.split())
     assert "irrelevance │ 3 │ │ 100.0 ± 0.0 │ 100.0 to 100.0 │ 100.0 │" in shown
