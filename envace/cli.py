@@ -27,7 +27,7 @@ STAGES = (
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point: errors are one line with the mend, a traceback only with `--debug`."""
-    arguments = parser().parse_args(argv)
+    arguments = parse(argv)
     try:
         arguments.run(arguments)
     except EnvaceError as error:
@@ -39,6 +39,18 @@ def main(argv: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def parse(argv: list[str] | None) -> argparse.Namespace:
+    """Arguments of the command; where it takes KEY=VALUE, these may stand anywhere among them."""
+    root = parser()
+    arguments, left = root.parse_known_args(argv)
+    # argparse fills a list of positional arguments once, at their first place.
+    if left and hasattr(arguments, "options") and not any(word.startswith("-") for word in left):
+        arguments.options += left
+    elif left:
+        root.error(f"unrecognized arguments: {' '.join(left)}")
+    return arguments
 
 
 def parser() -> argparse.ArgumentParser:
@@ -116,12 +128,14 @@ def parser() -> argparse.ArgumentParser:
     add.add_argument(
         "model", type=Path, nargs="?", metavar="FOLDER", help="a trained policy, e.g. models/trained"
     )
+    add.add_argument("options", nargs="*", metavar="KEY=VALUE", help="of the engine, e.g. max_model_len=4096")
     add.add_argument("--upstream", metavar="URL", help="instead of a policy: an OpenAI-compatible server")
     add.add_argument("--host", default="127.0.0.1")
     add.add_argument("--port", type=int, default=8000, help="0 takes a free one")
     add.add_argument(
         "--guard", type=Path, metavar="FILE", help="rehearse irreversible calls first; see docs/guard.md"
     )
+    add.add_argument("--engine", default="hf", help="what samples: hf, or vllm where it is installed")
     add.add_argument("--branches", type=int, default=8, help="branches of a private rehearsal")
     add.add_argument("--max-tokens", type=int, default=128, help="tokens of a reply without a limit")
     add.add_argument("--running", type=int, default=64, help="requests at work at once")
@@ -141,6 +155,17 @@ def parser() -> argparse.ArgumentParser:
         "--from", dest="source", type=Path, metavar="PATH", help="your own copy, for a harness that needs one"
     )
     add.set_defaults(run=harness)
+
+    add = commands.add_parser("evaluate", help="a benchmark against any OpenAI-compatible server")
+    add.add_argument("benchmark", metavar="BENCHMARK", help="bfcl_v4, tau2, vitabench or finmcp")
+    add.add_argument("options", nargs="*", metavar="KEY=VALUE", help="e.g. categories=[non_live]")
+    add.add_argument("--url", default="http://127.0.0.1:8000/v1", help="its address, ending in /v1")
+    add.add_argument("--limit", type=int, default=10, help="tasks a category, a seeded sample; 0: all")
+    add.add_argument("--seed", type=int, default=1)
+    add.add_argument("--strategy", default="direct", help="how the server answers; noted in the result")
+    add.add_argument("--served", metavar="NAME", help="what is served; a killed run with the same goes on")
+    add.add_argument("--out", type=Path, default=Path("evaluated"), help="folder to write")
+    add.set_defaults(run=evaluate)
 
     add = commands.add_parser("params", help="compose params.yaml from the groups in conf/")
     add.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="e.g. profile=smoke train.rate=5e-4")
@@ -175,7 +200,8 @@ def import_logs(arguments: argparse.Namespace) -> None:
 
 def synthesize(arguments: argparse.Namespace) -> None:
     """envace synthesize."""
-    from envace.synthesis.sources import parse_options, write_source
+    from envace.options import parse_options
+    from envace.synthesis.sources import write_source
 
     out: Path = arguments.out
     options = parse_options(arguments.options)
@@ -319,6 +345,13 @@ def _show_check(benchmark: str, modes: dict[str, dict[str, float]]) -> None:
         raise EnvaceError(f"{benchmark}: a gold answer is not accepted", "reinstall the harness")
     if any(score > 0.0 for score in modes.get("spoiled", {}).values()):
         raise EnvaceError(f"{benchmark}: a spoiled answer is accepted", "reinstall the harness")
+
+
+def evaluate(arguments: argparse.Namespace) -> None:
+    """envace evaluate."""
+    from envace.benchmarks.command import evaluate
+
+    evaluate(arguments)
 
 
 def params(arguments: argparse.Namespace) -> None:

@@ -1,5 +1,6 @@
 """Benchmarks in their own environments, unmodified, against an OpenAI-compatible server."""
 
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,12 +31,16 @@ def benchmark(name: str, root: Path | None = None, **options: Any) -> "Benchmark
         options: What of it is measured; see the adapter.
 
     Raises:
-        EnvaceError: when there is none.
+        EnvaceError: There is none, or it has no such option.
     """
     if name not in BENCHMARKS:
         raise EnvaceError(f"no benchmark {name!r}", f"choose from {', '.join(BENCHMARKS)}")
     module, _, adapter = BENCHMARKS[name].partition(":")
-    return getattr(import_module(module), adapter)(root, **options)
+    try:
+        return getattr(import_module(module), adapter)(root, **options)
+    except TypeError as error:
+        reason = re.sub(r"^\S*__init__\(\) ", "", str(error))
+        raise EnvaceError(f"{name}: {reason}", "mend its options") from error
 
 
 def check(harness: str, root: Path | None = None) -> dict[str, dict[str, dict[str, float]]]:

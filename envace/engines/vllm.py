@@ -4,11 +4,12 @@ import os
 import random
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
 
-from envace.engines.base import Completion, Sampling
+from envace.engines.base import Completion, Job, Sampled, Sampling
 from envace.engines.distribution import NEGATIVE, log_distribution
 from envace.engines.export import export_untied
 from envace.errors import EnvaceError
@@ -95,9 +96,13 @@ class VllmEngine:
 
         Every completion has its own random stream, drawn from (seed, prompt's position, sample).
         """
-        completions = self._generate(prompts, sampling, n)
-        self.generated_tokens += sum(len(completion.ids) for completion in completions)
-        return [completions[start : start + n] for start in range(0, len(completions), n)]
+        return self.run([Job(prompts, sampling, n)])[0]
+
+    def run(self, jobs: Sequence[Job]) -> list[list[list[Completion]]]:
+        """Sample for every job, together; see `BatchingEngine`."""
+        groups = self._sampled(jobs)
+        self.generated_tokens += sum(len(c.ids) for job in groups for group in job for c in group)
+        return groups
 
     def sync(self, model: Any) -> float:
         """Take over the weights of `model`; see `TrainableEngine`.
@@ -110,37 +115,55 @@ class VllmEngine:
         self._llm.reset_prefix_cache()
         return self._check(model)
 
-    def _generate(self, prompts: Sequence[Sequence[int]], sampling: Sampling, n: int) -> list[Completion]:
-        from vllm import SamplingParams, TokensPrompt
+    def _sampled(self, jobs: Sequence[Job]) -> list[list[list[Completion]]]:
+        """See `run`; the tokens are not counted."""
+        from vllm import TokensPrompt
 
-        never = dict.fromkeys((*sampling.forbidden_ids, *self._padded), NEGATIVE)
-        requests, settings = [], []
-        for index, prompt in enumerate(prompts):
-            for sample in range(n):
-                requests.append(TokensPrompt(prompt_token_ids=list(prompt)))
-                settings.append(
-                    SamplingParams(
-                        temperature=sampling.temperature,
-                        top_p=sampling.top_p,
-                        max_tokens=sampling.max_new_tokens,
-                        stop_token_ids=sorted(sampling.stop_ids),
-                        # The configuration's own end token stops only if it is among the stop ids.
-                        ignore_eos=True,
-                        logit_bias=never,
-                        seed=random.Random(f"{sampling.seed}/{index}/{sample}").getrandbits(62),
-                        logprobs=0,
-                        detokenize=False,
-                    )
-                )
-        outputs = [out.outputs[0] for out in self._llm.generate(requests, settings, use_tqdm=False)]
+        engine = self._llm.llm_engine
+        rows = [[_Row(job, number) for number in range(len(job.prompts) * job.n)] for job in jobs]
+        under_way: dict[str, _Row] = {}
+        for job, own in zip(jobs, rows, strict=True):
+            for row in own:
+                index, sample = divmod(row.number, job.n)
+                name = str(len(under_way))
+                under_way[name] = row
+                prompt = TokensPrompt(prompt_token_ids=list(job.prompts[index]))
+                engine.add_request(name, prompt, self._settings(job.sampling, index, sample))
+        while engine.has_unfinished_requests():
+            for news in engine.step():
+                row, output = under_way[news.request_id], news.outputs[0]
+                pairs = zip(output.token_ids, output.logprobs, strict=True)
+                if not all(row.add(token, entry) for token, entry in pairs) and not news.finished:
+                    engine.abort_request([news.request_id])
         return [
-            Completion(
-                list(out.token_ids),
-                [entry[token].logprob for token, entry in zip(out.token_ids, out.logprobs, strict=True)],
-                out.token_ids[-1] in sampling.stop_ids,
-            )
-            for out in outputs
+            [
+                [
+                    Completion(row.ids, row.logprobs, row.stopped, row.alternatives)
+                    for row in own[i : i + job.n]
+                ]
+                for i in range(0, len(own), job.n)
+            ]
+            for job, own in zip(jobs, rows, strict=True)
         ]
+
+    def _settings(self, sampling: Sampling, index: int, sample: int) -> Any:
+        """How vLLM is to sample one completion of prompt `index`."""
+        from vllm import SamplingParams
+        from vllm.sampling_params import RequestOutputKind
+
+        return SamplingParams(
+            temperature=sampling.temperature,
+            top_p=sampling.top_p,
+            max_tokens=sampling.max_new_tokens,
+            stop_token_ids=sorted(sampling.stop_ids),
+            # The configuration's own end token stops only if it is among the stop ids.
+            ignore_eos=True,
+            logit_bias=dict.fromkeys((*sampling.forbidden_ids, *self._padded), NEGATIVE),
+            seed=random.Random(f"{sampling.seed}/{index}/{sample}").getrandbits(62),
+            logprobs=sampling.alternatives,
+            detokenize=False,
+            output_kind=RequestOutputKind.DELTA,
+        )
 
     @torch.no_grad()
     def _check(self, model: Any) -> float:
@@ -148,7 +171,7 @@ class VllmEngine:
         # A fixed walk through the vocabulary.
         prompt = [7 * position % self.vocabulary for position in range(PROBE_PROMPT)]
         sampling = Sampling(temperature=0.0, max_new_tokens=PROBE_TOKENS)
-        (completion,) = self._generate([prompt], sampling, 1)
+        (((completion,),),) = self._sampled([Job([prompt], sampling)])
         ids = torch.tensor([prompt + completion.ids], device=model.device)
         never = torch.tensor(list(self._padded), dtype=torch.long, device=model.device)
         training = model.training
@@ -164,3 +187,33 @@ class VllmEngine:
                 "report the vLLM version; raise the tolerance only for a known difference in precision",
             )
         return gap
+
+
+@dataclass(eq=False)
+class _Row:
+    """One completion under way."""
+
+    job: Job
+    """Where it belongs."""
+    number: int
+    """Its number within the job."""
+    ids: list[int] = field(default_factory=list)
+    """Tokens so far."""
+    logprobs: list[float] = field(default_factory=list)
+    """Their log-probabilities."""
+    alternatives: list[tuple[tuple[int, float], ...]] = field(default_factory=list)
+    """Likeliest tokens at each place, where they were asked for."""
+    stopped: bool = False
+    """A stop token came."""
+
+    def add(self, token: int, entry: dict[int, Any]) -> bool:
+        """Append a token with vLLM's log-probabilities at its place; False when nobody listens any more."""
+        sampled = Sampled(token, entry[token].logprob)
+        if most := self.job.sampling.alternatives:
+            likeliest = sorted(((e.logprob, i) for i, e in entry.items()), key=lambda e: (-e[0], e[1]))
+            sampled = replace(sampled, alternatives=tuple((i, value) for value, i in likeliest[:most]))
+            self.alternatives.append(sampled.alternatives)
+        self.ids.append(token)
+        self.logprobs.append(sampled.logprob)
+        self.stopped = token in self.job.sampling.stop_ids
+        return self.job.listener is None or self.job.listener(self.number, sampled)

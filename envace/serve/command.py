@@ -4,6 +4,7 @@ import argparse
 import os
 
 from envace.errors import EnvaceError
+from envace.options import parse_options
 from envace.serve.limits import Limits
 from envace.serve.runner import serve_forever
 from envace.serve.upstream import UPSTREAM_KEY_VARIABLE, UpstreamService
@@ -37,7 +38,13 @@ def serve(arguments: argparse.Namespace) -> None:
     from envace.serve.policy_backend import load_backend
 
     settings = read_settings(arguments.guard) if arguments.guard else None
-    policy = load_backend(arguments.model, arguments.branches, arguments.max_tokens)
+    policy = load_backend(
+        arguments.model,
+        arguments.branches,
+        arguments.max_tokens,
+        sampler=arguments.engine,
+        **parse_options(arguments.options),
+    )
     backend = guard_policy(policy, settings) if settings else policy
     print(f"models: {', '.join(backend.models())}", flush=True)
     serve_forever(backend, arguments.host, arguments.port, limits)

@@ -3,9 +3,10 @@
 import secrets
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from envace.chat import Template, load_template
-from envace.engines import Engine, Job, Sampled, Sampling
+from envace.engines import Engine, Job, Sampled, Sampling, engine
 from envace.errors import EnvaceError
 from envace.rehearsal.base import Conversation, Policy, Preparation, Settings
 from envace.rehearsal.strategies import Named, strategy
@@ -193,13 +194,27 @@ def load_backend(
     max_tokens: int,
     name: str = "envace",
     strategies: tuple[str, ...] = ("none", "parallel"),
+    sampler: str = "hf",
+    **options: Any,
 ) -> PolicyBackend:
-    """A backend over a saved policy folder."""
-    from envace.engines.hf import HFEngine
+    """A backend over a saved policy folder.
+
+    Args:
+        folder: The policy.
+        branches: See `PolicyBackend`.
+        max_tokens: See `PolicyBackend`.
+        name: See `PolicyBackend`.
+        strategies: See `PolicyBackend`.
+        sampler: Name of the engine.
+        options: Its settings.
+
+    Raises:
+        EnvaceError: The folder holds no policy, or the engine cannot be had here.
+    """
     from envace.models.build import load
 
     template = load_template(folder)
     model = load(folder)
     context = int(model.config.max_position_embeddings)
-    engine = HFEngine(model, template.vocabulary)
-    return PolicyBackend(name, engine, template, context, branches, max_tokens, strategies)
+    sampling = engine(sampler, model, template.vocabulary, **options)
+    return PolicyBackend(name, sampling, template, context, branches, max_tokens, strategies)

@@ -1,7 +1,7 @@
 """The registry of sources, and how they are mixed: a new one is one file and one line in `SOURCES`."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,26 +40,6 @@ def make_source(name: str, options: Mapping[str, Any]) -> Source:
     except TypeError as error:
         reason = re.sub(r"^\S*__init__\(\) ", "", str(error))
         raise EnvaceError(f"source {name}: {reason}", "mend its options") from error
-
-
-def parse_options(words: Sequence[str]) -> dict[str, Any]:
-    """Options as they are written on a command line, `NAME=VALUE` with values as in YAML.
-
-    Raises:
-        EnvaceError: One is not readable.
-    """
-    import yaml
-
-    options = {}
-    for word in words:
-        name, equals, value = word.partition("=")
-        try:
-            options[name] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            equals = ""
-        if not (name and equals):
-            raise EnvaceError(f"option {word!r} cannot be read", "write NAME=VALUE")
-    return options
 
 
 @dataclass

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from envace.engines import Completion, Engine, Sampling, engine
+from envace.engines import Completion, Engine, Job, Sampling, engine
 from envace.engines import vllm as subject
 from envace.engines.distribution import log_distribution
 from envace.errors import EnvaceError
@@ -63,6 +63,8 @@ def main() -> None:
     said["seeds_differ"] = first != sampler.generate(PROMPTS, replace(sampled, seed=2), 3)
     said["samples_differ"] = len({tuple(c.ids) for c in first[0]}) == 3
 
+    said["company"], said["heard"], said["cut"] = company(sampler)
+
     said["stale"] = {name: fault(sampler, model) for name, fault in FAULTS.items()}
 
     change(model, 9)
@@ -71,6 +73,33 @@ def main() -> None:
     said["synced"] = [completion.ids for completion in ours]
     said["synced_equal"] = [c.ids for c in ours] == [c.ids for c in theirs]
     outcome.write_text(json.dumps(said))
+
+
+def company(sampler: Any) -> tuple[bool, bool, list[tuple[int, bool]]]:
+    """Jobs of different kinds in one batch, beside each of them alone; one is listened to and cut short."""
+    heard: list[tuple[int, int]] = []
+
+    def listener(number: int, sampled: Any) -> bool:
+        heard.append((number, sampled.token))
+        return len([n for n, _ in heard if n == number]) < 4
+
+    kinds = [GREEDY, SHAPED, replace(SHAPED, seed=8, temperature=1.3, alternatives=3)]
+    alone = [sampler.generate(PROMPTS, kind, 2) for kind in kinds]
+    free = replace(GREEDY, stop_ids=frozenset())
+    *together, cut = sampler.run(
+        [*(Job(PROMPTS, kind, 2) for kind in kinds), Job(PROMPTS, free, 1, listener)]
+    )
+    tokens = [(number, token) for number, c in enumerate(flat(cut)) for token in c.ids]
+    same = all(
+        [c.ids for c in flat(a)] == [c.ids for c in flat(b)] for a, b in zip(alone, together, strict=True)
+    )
+    places = [place for c in flat(together[2]) for place in c.alternatives]
+    ordered = all(len(p) == 3 and list(p) == sorted(p, key=lambda e: (-e[1], e[0])) for p in places)
+    return (
+        same and ordered and bool(places),
+        sorted(heard) == sorted(tokens),
+        [(len(c.ids), c.stopped) for c in flat(cut)],
+    )
 
 
 def flat(groups: list[list[Completion]]) -> list[Completion]:

@@ -60,6 +60,11 @@ def test_a_seed_means_the_same_tokens(said: dict[str, Any]) -> None:
     assert said["seed_repeats"] and said["seeds_differ"] and said["samples_differ"]
 
 
+def test_a_batch_of_jobs_gives_each_what_it_gets_alone_and_tells_every_token(said: dict[str, Any]) -> None:
+    assert said["company"] and said["heard"]
+    assert said["cut"] == [[4, False]] * len(PROMPTS)  # they hear of the fourth token and no more
+
+
 def test_a_sync_takes_over_new_weights(said: dict[str, Any]) -> None:
     assert said["synced_equal"] and said["synced"] != said["greedy"]
     assert said["synced_gap"] < 1e-4

@@ -1,5 +1,7 @@
-"""Runs of a deployment by a real worker: cancelled, then run again."""
+"""Runs of a deployment by a real worker: cancelled, or their processes killed; then run again."""
 
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -111,8 +113,14 @@ def gone(processes: list[psutil.Process]) -> bool:
     return not any(p.is_running() and p.status() != psutil.STATUS_ZOMBIE for p in processes)
 
 
+def engine(services: Services) -> psutil.Process:
+    """The flow's own process, a child of the worker."""
+    [found] = services.process("worker").children()
+    return found
+
+
 def rerun_resumes_and_completes(services: Services) -> None:
-    """A new run is not held up, starts where the former one stopped, and ends as an uninterrupted one."""
+    """A new run is not held up, starts where the killed one stopped, and ends as an uninterrupted one."""
     stopped = int(Path(".scratch/step").read_text())
     run = services.begin()
     Path(".scratch/hurry").touch()
@@ -133,4 +141,52 @@ def test_a_cancelled_run_leaves_no_process_and_the_next_resumes(services: Servic
     assert done.returncode == 0, done.stderr
     assert wait_until(lambda: gone(tree), 10)
     assert services.ends(run, "CANCELLED", 30)
+    rerun_resumes_and_completes(services)
+
+
+def test_a_killed_flow_is_marked_and_the_next_resumes(services: Services) -> None:
+    run = services.begin()
+    tree = trainers()
+    engine(services).kill()
+    assert wait_until(lambda: gone(tree), 10)
+    assert services.ends(run, "CRASHED", 30), services.state(run)
+    rerun_resumes_and_completes(services)
+
+
+def test_a_killed_worker_is_mended_and_its_run_marked(services: Services) -> None:
+    run = services.begin()
+    tree = trainers()
+    services.process("worker").kill()
+    assert services.ends(run, "CRASHED", 150), services.state(run)
+    assert wait_until(lambda: gone(tree), 10)
+    services.up()
+    rerun_resumes_and_completes(services)
+
+
+def test_a_killed_server_comes_back_with_its_runs(services: Services) -> None:
+    run = services.begin()
+    server = services.process("server")
+    for process in (*server.children(recursive=True), server):
+        process.kill()
+    services.up()
+    # The flow either outlives the gap or is marked; it never stays as it was.
+    Path(".scratch/hurry").touch()
+    assert wait_until(lambda: services.state(run) in ("COMPLETED", "FAILED", "CRASHED"), 240, every=1.0)
+    Path(".scratch/hurry").unlink()
+    again = services.ask(lambda client: client.read_deployment_by_name("replicate/default"))
+    second = services.ask(lambda client: client.create_flow_run_from_deployment(again.id)).id
+    Path(".scratch/hurry").touch()
+    assert services.ends(second, "COMPLETED", 120), services.state(second)
+
+
+def test_when_all_is_killed_at_once_the_run_is_found_dead_and_the_pool_is_free(services: Services) -> None:
+    run = services.begin()
+    tree = trainers()
+    worker, server, flow = services.process("worker"), services.process("server"), engine(services)
+    for process in (worker, flow, *server.children(recursive=True), server):
+        os.kill(process.pid, signal.SIGKILL)
+    assert wait_until(lambda: gone(tree), 10)
+    services.up()
+    assert services.state(run) == "RUNNING"
+    assert services.ends(run, "CRASHED", 200), services.state(run)
     rerun_resumes_and_completes(services)

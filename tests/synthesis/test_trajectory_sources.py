@@ -15,10 +15,11 @@ from envace.chat import TokenRole
 from envace.compose import compose
 from envace.errors import EnvaceError
 from envace.models.build import save
+from envace.options import parse_options
 from envace.params import Params
 from envace.rehearsal.base import Policy
 from envace.synthesis.rollouts import SEEDS, Rollouts, training_tasks
-from envace.synthesis.sources import SOURCES, make_source, mixed_in, parse_options, write_source
+from envace.synthesis.sources import SOURCES, make_source, mixed_in, write_source
 from envace.synthesis.worlds import SHARES
 from envace.trajectory import Quarantined, Task, Trajectory, compact, read_trajectories
 from envace.trajectory.records import weights_sum_to_one
