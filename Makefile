@@ -44,7 +44,7 @@ test: $(INSTALLED) $(HARNESSED) lint
 	pytest -n auto --dist loadfile
 
 test-slow: $(INSTALLED) $(HARNESSED) $(VLLM)
-	pytest -m slow
+	pytest -m slow -n 2 --dist loadfile
 
 lint: $(INSTALLED)
 	ruff check .
