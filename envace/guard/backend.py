@@ -57,30 +57,20 @@ class GuardedReply(ChatReply):
         return {"guard": {"verdicts": found}} if found else {}
 
 
-class GuardedBackend:
-    """Answers chats through another backend."""
+class Examiner:
+    """Goes over finished replies, whoever wrote them."""
 
-    def __init__(self, inner: ChatBackend, guard: Guard, lists: Lists | None = None) -> None:
-        """Wrap a backend.
+    def __init__(self, guard: Guard, lists: Lists | None = None) -> None:
+        """Set up an examiner.
 
         Args:
-            inner: What writes the turns.
             guard: Gives the verdicts.
             lists: Which tools are guarded whatever is said of them. The chat format has no word for
                 irreversible tools, so without this only tools that are not on offer are.
         """
-        self.inner = inner
         self.guard = guard
         self.lists = lists or Lists()
         self._secret = secrets.token_bytes(16)
-
-    def models(self) -> list[str]:
-        """Names a request may ask for, the default first."""
-        return self.inner.models()
-
-    def reply(self, request: ChatRequest) -> GuardedReply:
-        """Write the answers; see `guarded`."""
-        return self.guarded(request, self.inner.reply(request))
 
     def guarded(self, request: ChatRequest, reply: ChatReply, caller: Caller | None = None) -> GuardedReply:
         """A finished reply as a client may have it.
@@ -147,6 +137,29 @@ class GuardedBackend:
     def _code(self, call: ToolCall) -> str:
         """Stands for consent to exactly this call; nobody can guess it who was not asked."""
         return hmac.new(self._secret, call.text().encode(), "sha256").hexdigest()[:CODE_LENGTH]
+
+
+class GuardedBackend(Examiner):
+    """Answers chats through another backend."""
+
+    def __init__(self, inner: ChatBackend, guard: Guard, lists: Lists | None = None) -> None:
+        """Wrap a backend.
+
+        Args:
+            inner: What writes the turns.
+            guard: See `Examiner`.
+            lists: See `Examiner`.
+        """
+        super().__init__(guard, lists)
+        self.inner = inner
+
+    def models(self) -> list[str]:
+        """Names a request may ask for, the default first."""
+        return self.inner.models()
+
+    def reply(self, request: ChatRequest) -> GuardedReply:
+        """Write the answers; see `guarded`."""
+        return self.guarded(request, self.inner.reply(request))
 
 
 class ConcurrentGuardedBackend(GuardedBackend):

@@ -7,6 +7,7 @@ from envace.errors import EnvaceError
 from envace.options import parse_options
 from envace.serve.limits import Limits
 from envace.serve.runner import serve_forever
+from envace.serve.service import Service
 from envace.serve.upstream import UPSTREAM_KEY_VARIABLE, UpstreamService
 
 
@@ -19,8 +20,6 @@ def serve(arguments: argparse.Namespace) -> None:
     """
     if (arguments.model is None) == (arguments.upstream is None):
         raise EnvaceError("what to serve?", "name a policy's folder, or give --upstream URL")
-    if arguments.upstream and arguments.guard:
-        raise EnvaceError("--guard needs a policy in this process", "leave out --upstream")
     if arguments.running < 1 or arguments.timeout <= 0 or min(arguments.waiting, arguments.per_minute) < 0:
         raise EnvaceError("a limit below its least", "--running from 1, --timeout above 0, the others from 0")
     limits = Limits(
@@ -29,15 +28,18 @@ def serve(arguments: argparse.Namespace) -> None:
         waiting=arguments.waiting,
         per_minute=arguments.per_minute,
     )
-    if arguments.upstream:
-        key = UPSTREAM_KEY_VARIABLE if os.environ.get(UPSTREAM_KEY_VARIABLE) else ""
-        service = UpstreamService(arguments.upstream, key, arguments.branches)
-        serve_forever(service, arguments.host, arguments.port, limits)
-        return
-    from envace.guard.serving import guard_policy, read_settings
-    from envace.serve.policy_backend import load_backend
+    from envace.guard.serving import guard_policy, guard_upstream, read_settings
 
     settings = read_settings(arguments.guard) if arguments.guard else None
+    if arguments.upstream:
+        key = UPSTREAM_KEY_VARIABLE if os.environ.get(UPSTREAM_KEY_VARIABLE) else ""
+        service: Service = UpstreamService(arguments.upstream, key, arguments.branches)
+        if settings:
+            service = guard_upstream(service, settings, arguments.running)
+        serve_forever(service, arguments.host, arguments.port, limits)
+        return
+    from envace.serve.policy_backend import load_backend
+
     policy = load_backend(
         arguments.model,
         arguments.branches,
