@@ -17,8 +17,8 @@ from envace.trajectory import Message, Quarantined, Trajectory, iter_records, re
 ROOT = Path(__file__).parents[1]
 ENVACE = Path(sys.executable).with_name("envace")
 COMMANDS = (
-    "import", "synthesize", "filter", "leakage", "show", "rehearse", "serve", "guard", "harness", "params",
-    "stage", "warmup", "train",
+    "import", "synthesize", "filter", "leakage", "show", "rehearse", "serve", "guard", "harness",
+    "evaluate", "params", "stage", "warmup", "train",
 )  # fmt: skip
 QUESTION = "Which of my two savings accounts paid more interest in the third quarter of last year?"
 LOOK = {

@@ -99,7 +99,7 @@ def test_a_turn_with_a_denied_call_is_kept_back_whole_and_its_words_stay(tmp_pat
 
 
 def test_consent_lets_exactly_that_call_pass(tmp_path: Path) -> None:
-    with guarding(tmp_path, calling("wipe"), lambda _, number: json.dumps({'left': number})) as (url, _, _):
+    with guarding(tmp_path, calling("wipe"), lambda _, number: json.dumps({"left": number})) as (url, _, _):
         words = ask(url).choices[0].message.content
         (code,) = re.findall(r'"allow (\w+)"', words)
         told = [*HELLO, {"role": "assistant", "content": words}]
