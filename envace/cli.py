@@ -162,6 +162,7 @@ def parser() -> argparse.ArgumentParser:
     add.add_argument("--url", default="http://127.0.0.1:8000/v1", help="its address, ending in /v1")
     add.add_argument("--limit", type=int, default=10, help="tasks a category, a seeded sample; 0: all")
     add.add_argument("--seed", type=int, default=1)
+    add.add_argument("--trials", type=int, default=1, help="of every task, each with a seed of its own")
     add.add_argument("--strategy", default="direct", help="how the server answers; noted in the result")
     add.add_argument("--served", metavar="NAME", help="what is served; a killed run with the same goes on")
     add.add_argument("--out", type=Path, default=Path("evaluated"), help="folder to write")

@@ -287,6 +287,8 @@ class EvaluateParams(Section):
     """Model behind `ENVACE_JUDGE_URL` that judges; empty where no benchmark needs one."""
     tau2_limit: int = Field(ge=0)
     """Tasks per τ² domain; 0 means all."""
+    trials: int = Field(ge=1)
+    """How often every task of BFCL and τ² is tried."""
     served_tokens: int = Field(ge=1)
     """Tokens at most in one served reply."""
 

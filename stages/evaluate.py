@@ -43,6 +43,7 @@ def main(params: Params, name: str, strategy: str) -> None:
             Path("evaluation") / name / strategy,
             strategy,
             served_policy(params),
+            p.trials,
         )
     write_json(
         METRICS / "evaluate" / f"{name}_{strategy}.json",

@@ -6,10 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from envace.benchmarks.base import Benchmark, BenchmarkItem, BenchmarkResult, TaskResult, summarize
+from envace.benchmarks.base import (
+    Benchmark,
+    BenchmarkItem,
+    BenchmarkResult,
+    TaskResult,
+    summarize,
+    trials_of,
+)
 from envace.benchmarks.harness import HERE, default_root, requirements, run_inside
-from envace.benchmarks.stats import stratified_sample
+from envace.benchmarks.stats import pass_hat_k, stratified_sample
 from envace.benchmarks.unfinished import unfinished
+from envace.benchmarks.watch import Watch
 from envace.errors import EnvaceError
 from envace.files import atomic_folder, digest, write_json
 from envace.serve.runner import KEY_VARIABLE
@@ -66,6 +74,8 @@ class Adapter(Benchmark):
     """Variables the script needs."""
     modes: Sequence[str] = ("gold", "spoiled", "nothing")
     """Answers that need no model, for `check`."""
+    finished = "finished.jsonl"
+    """Files in the script's folder that get a line for every task it finishes."""
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or default_root()
@@ -82,9 +92,12 @@ class Adapter(Benchmark):
         """The job that lists all test items."""
         return {"mode": "items"}
 
-    def ask(self, job: Mapping[str, Any], work: Path | None = None, **env: str) -> dict[str, Any]:
+    def ask(
+        self, job: Mapping[str, Any], work: Path | None = None, watch: Watch | None = None, **env: str
+    ) -> dict[str, Any]:
         """Run the script with a job, in the folder `work` or a fresh one."""
-        return run_inside(self.harness, f"{self.harness}_run.py", job, {**self.env, **env}, self.root, work)
+        script, variables = f"{self.harness}_run.py", {**self.env, **env}
+        return run_inside(self.harness, script, job, variables, self.root, work, watch)
 
     def replay(self, mode: str, ids: Ids, **job: Any) -> list[dict[str, Any]]:
         """Outcomes of answers that need no model, one of `modes`."""
@@ -110,7 +123,11 @@ class Adapter(Benchmark):
         """Outcomes of the served model by the harness script, which sees `env`, too."""
         where = {"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": api_key()}
         asked = {"ENVACE_MODEL": model, "ENVACE_SEED": str(seed)}
-        return self.ask({"mode": "run", "ids": ids}, work, **where, **asked, **env)["tasks"]
+        return self.ask({"mode": "run", "ids": ids}, work, self.watch(ids), **where, **asked, **env)["tasks"]
+
+    def watch(self, ids: Ids) -> Watch:
+        """How to see what a script has done of the tasks."""
+        return Watch(self.name, self.finished, sum(map(len, ids.values())))
 
     def measures(self, rows: Sequence[dict[str, Any]]) -> dict[str, float]:
         """Scores of the benchmark's own over all outcomes; none by default."""
@@ -136,15 +153,22 @@ class Adapter(Benchmark):
         out: Path,
         strategy: str = "direct",
         identity: str | None = None,
+        trials: int = 1,
     ) -> BenchmarkResult:
         """See `Benchmark.run`."""
         model = served_model(base_url)
         ids = stratified_sample(self.ids(), limit, seed)
         described = self.describe(limit)
         scripts = sorted((HERE / "inside").glob("*.py"))
-        key = identity and digest(identity, self.name, model, strategy, seed, ids, described, *scripts)
+        key = identity and digest(
+            identity, self.name, model, strategy, seed, trials, ids, described, *scripts
+        )
         with unfinished(out, key) as work:
-            rows = list(self.outcomes(ids, base_url, model, seed, work))
+            rows = []
+            for trial in range(trials):
+                (place := work / f"trial_{trial}").mkdir(exist_ok=True)
+                played = self.outcomes(ids, base_url, model, seed + trial, place)
+                rows += [row | {"trial": trial} for row in played]
             floors = {row["id"]: row["success"] for row in self.replay("nothing", ids)}
             tasks = [task(row) for row in rows]
             result = BenchmarkResult(
@@ -152,14 +176,15 @@ class Adapter(Benchmark):
                 model=model,
                 strategy=strategy,
                 seed=seed,
+                trials=trials,
                 groups=summarize(tasks, floors, seed),
-                measures=self.measures(rows),
+                measures=self.measures(rows) | reliability(tasks, trials),
                 tasks=tuple(tasks),
                 **described,
             )
             with atomic_folder(out) as folder:
                 write_json(folder / "result.json", result.model_dump(mode="json"))
-                answers = [compact({"id": row["id"], "answer": row["answer"]}) for row in rows]
+                answers = [compact({key: row[key] for key in ("id", "trial", "answer")}) for row in rows]
                 (folder / "answers.jsonl").write_text("".join(line + "\n" for line in answers), "utf-8")
         return result
 
@@ -176,6 +201,13 @@ class Adapter(Benchmark):
 def means_of(tasks: Sequence[TaskResult]) -> dict[str, float]:
     """Mean success by category and over all."""
     return {name: group.mean for name, group in summarize(tasks, {t.id: 0 for t in tasks}, 0).items()}
+
+
+def reliability(tasks: Sequence[TaskResult], trials: int) -> dict[str, float]:
+    """`pass^k` for every k up to the number of trials, as far as tasks have that many; none of one trial."""
+    made = trials_of(tasks)
+    most = max(map(len, made), default=0)
+    return {f"pass^{k}": pass_hat_k(made, k) for k in range(1, most + 1)} if trials > 1 else {}
 
 
 def task(row: Mapping[str, Any]) -> TaskResult:

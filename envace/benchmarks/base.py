@@ -39,6 +39,8 @@ class TaskResult(Record):
     """Id within the benchmark."""
     category: str
     """Category or domain."""
+    trial: int = 0
+    """Which of the trials of this task."""
     success: int | None = Field(ge=0, le=1)
     """1 or 0; None when the harness itself failed on the task."""
     scores: dict[str, float] = Field(default_factory=dict)
@@ -61,9 +63,9 @@ class Group(Record):
     se: float | None
     """Standard error of the mean; None when a category has fewer than two tasks."""
     n: int
-    """Tasks scored."""
+    """Tasks scored, whatever their trials."""
     errors: int
-    """Tasks left out because the harness failed on them."""
+    """Trials left out because the harness failed on them."""
     ci_low: float
     """Lower end of the 95 % bootstrap interval."""
     ci_high: float
@@ -90,7 +92,9 @@ class BenchmarkResult(Record):
     dataset_sha: str
     """Digest of the data files."""
     seed: int
-    """Seed of the sample and of every request."""
+    """Seed of the sample and of every request; each further trial adds one to the latter."""
+    trials: int = 1
+    """How often every task was tried."""
     user_simulator: str = "none"
     """Who played the user."""
     judge: str = "none"
@@ -119,19 +123,31 @@ def summarize(tasks: Sequence[TaskResult], floors: Mapping[str, int], seed: int)
 
 
 def _group(strata: list[list[TaskResult]], floors: Mapping[str, int], seed: int) -> Group:
-    scored = [[float(t.success) for t in rows if t.success is not None] for rows in strata]
-    scored = [values for values in scored if values] or [[0.0]]
+    scored = [values for rows in strata if (values := _task_means(rows))] or [[0.0]]
     low, high = stats.bootstrap_interval(scored, seed)
-    done = sum(t.success is not None for rows in strata for t in rows)
     return Group(
         mean=stats.macro_mean(scored),
         se=stats.macro_standard_error(scored),
-        n=done,
-        errors=sum(map(len, strata)) - done,
+        n=sum(len(_task_means(rows)) for rows in strata),
+        errors=sum(t.success is None for rows in strata for t in rows),
         ci_low=low,
         ci_high=high,
         floor=stats.macro_mean([[float(floors[t.id]) for t in rows] for rows in strata]),
     )
+
+
+def _task_means(rows: Sequence[TaskResult]) -> list[float]:
+    """Success of every scored task; the trials of one are not independent, so they are averaged first."""
+    return [stats.mean(trials) for trials in trials_of(rows)]
+
+
+def trials_of(rows: Sequence[TaskResult]) -> list[list[int]]:
+    """Successes of every task, trial by trial; what has no score is left out."""
+    by_id: dict[str, list[int]] = {}
+    for row in rows:
+        if row.success is not None:
+            by_id.setdefault(row.id, []).append(row.success)
+    return list(by_id.values())
 
 
 class Benchmark(Protocol):
@@ -150,6 +166,7 @@ class Benchmark(Protocol):
         out: Path,
         strategy: str = "direct",
         identity: str | None = None,
+        trials: int = 1,
     ) -> BenchmarkResult:
         """Measure the model served at `base_url` and write `result.json` and `answers.jsonl` into `out`.
 
@@ -161,6 +178,8 @@ class Benchmark(Protocol):
             strategy: How the served model answers; recorded, not interpreted.
             identity: What is served, such as a digest of its weights. With one, a run that was killed or
                 failed goes on where it was when all else is equal, too; None starts anew.
+            trials: How often every task is tried, with a seed of its own each time; from 2 on, `measures` has
+                `pass^k`, the chance that k trials of a task all succeed.
 
         Raises:
             EnvaceError: when the harness is not installed, or the endpoint fails.

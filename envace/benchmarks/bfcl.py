@@ -45,6 +45,7 @@ class Bfcl(Adapter):
 
     name = "bfcl_v4"
     harness = "bfcl"
+    finished = "result/**/*_result.json"
     env = {"BFCL_PROJECT_ROOT": "{work}", "OPENAI_API_KEY": "none"}  # noqa: RUF012
 
     def __init__(self, root: Path | None = None, categories: Sequence[str] = ("default",)) -> None:

@@ -19,7 +19,13 @@ def evaluate(arguments: argparse.Namespace) -> None:
     adapter = benchmark(arguments.benchmark, **parse_options(arguments.options))
     out = arguments.out / adapter.name
     result = adapter.run(
-        arguments.url, arguments.limit, arguments.seed, out, arguments.strategy, arguments.served
+        arguments.url,
+        arguments.limit,
+        arguments.seed,
+        out,
+        arguments.strategy,
+        arguments.served,
+        arguments.trials,
     )
     show(result, Console())
     print(f"{out}/result.json has every task, answers.jsonl every answer")

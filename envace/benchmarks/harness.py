@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from envace.benchmarks.watch import Watch, watched
 from envace.errors import EnvaceError
 from envace.files import atomic_text, digest, write_json
 
@@ -126,6 +127,7 @@ def run_inside(
     env: Mapping[str, str],
     root: Path | None = None,
     work: Path | None = None,
+    watch: Watch | None = None,
 ) -> dict[str, Any]:
     """Run `inside/<script>` with the harness's Python in a folder of its own; returns what it wrote.
 
@@ -138,9 +140,10 @@ def run_inside(
         env: Variables of the process; `{work}` in a value becomes its folder.
         root: Folder of all harnesses.
         work: Its folder, which stays; None for a fresh one.
+        watch: Shows its progress and ends it when it is stuck; None waits in silence.
 
     Raises:
-        EnvaceError: when the script says the endpoint failed, or dies.
+        EnvaceError: when the script says the endpoint failed, dies, or is stuck.
     """
     python = python_of(name, root)
     with _folder(work) as place:
@@ -153,15 +156,22 @@ def run_inside(
         flags = ["-E", "-s", "-B", "-X", "utf8"]
         command = [str(python), *flags, str(HERE / "inside" / script), str(ask), str(said)]
         with _lifeline() as held:
-            done = subprocess.run(
-                command, cwd=place, env=variables, stdin=held, capture_output=True, text=True, check=False
+            process = subprocess.Popen(
+                command,
+                cwd=place,
+                env=variables,
+                stdin=held,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
             )
+            said_last = watched(process, Path(place), watch)
         outcome = json.loads(said.read_text("utf-8")) if said.is_file() else {}
     if "fatal" in outcome:
         raise EnvaceError(f"{name}: the endpoint failed: {outcome['fatal']}", "see that the server is up")
-    if done.returncode != 0 or not outcome:
-        tail = (done.stderr.strip() or "no output").splitlines()[-1]
-        raise EnvaceError(f"{name}: the harness stopped with code {done.returncode}: {tail}")
+    if process.returncode != 0 or not outcome:
+        tail = (said_last.strip() or "no output").splitlines()[-1]
+        raise EnvaceError(f"{name}: the harness stopped with code {process.returncode}: {tail}")
     return outcome
 
 

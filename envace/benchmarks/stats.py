@@ -53,6 +53,22 @@ def bootstrap_interval(
     return float(low), float(high)
 
 
+def pass_hat_k(successes: Sequence[Sequence[int]], k: int) -> float:
+    """Chance that `k` trials of a task, drawn from those made, all succeed; the mean over tasks.
+
+    C(c, k) / C(n, k) of a task with c successes in n trials. Source: τ-bench (arXiv 2406.12045), section 3.
+
+    Args:
+        successes: Trials of each task, 0 or 1; a task with fewer than `k` is left out.
+        k: How many have to succeed.
+
+    Raises:
+        ZeroDivisionError: No task has that many.
+    """
+    enough = [trials for trials in successes if len(trials) >= k]
+    return mean([math.comb(sum(trials), k) / math.comb(len(trials), k) for trials in enough])
+
+
 def stratified_sample(ids: Mapping[str, Sequence[str]], limit: int, seed: int) -> dict[str, list[str]]:
     """At most `limit` ids of each category (0: all), in their original order.
 

@@ -94,12 +94,12 @@ class Tau2(Adapter):
         why = "published scores have a model as user"
         if self.user != SCRIPTED:
             who = f"{self.user} as user with the official prompt"
-            why = "published scores have another user and four trials"
+            why = "published scores have another user"
         elif "telecom" in self.domains:
             why += ", and telecom's user must act, which the script does not"
         return {
             "protocol": f"τ² pre-v1.0 tasks, {', '.join(self.domains)}, {self.split} split, {size}: official "
-            f"orchestrator and evaluator, one trial, temperature 0, {who}. `all` and macro are the mean over "
+            f"orchestrator and evaluator, temperature 0, {who}. `all` and macro are the mean over "
             f"domains, micro is the mean over tasks. Internal: {why}.",
             "official": False,
             "harness": version(self.harness),

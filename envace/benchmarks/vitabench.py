@@ -64,7 +64,7 @@ class Vitabench(Adapter):
         checkout = copy_of("vitabench", self.root)
         return {
             "protocol": f"VitaBench, {', '.join(self.domains)}, {self.language}, {size}: official "
-            "orchestrator and sliding-window judge, one trial, temperature 0. Configurations and keys are "
+            "orchestrator and sliding-window judge, temperature 0. Configurations and keys are "
             "kept out of request bodies. The score `orders` is this project's own: the share of required "
             "delivery orders that stand in the end, compared without ids. Internal: published scores have "
             "another user and judge and the mean of four trials.",
@@ -93,7 +93,7 @@ class Vitabench(Adapter):
             env |= {f"{role}_MODEL": played.model, f"{role}_URL": played.url, f"{role}_KEY": played.key}
         checkout = str(copy_of("vitabench", self.root).absolute())
         job = {"checkout": checkout, "language": self.language, "ids": ids}
-        yield from self.ask(job, work, **env)["tasks"]
+        yield from self.ask(job, work, self.watch(ids), **env)["tasks"]
 
     def replay(self, mode: str, ids: Ids, **job: Any) -> list[dict[str, Any]]:
         """Success of an agent that does nothing: 0, for rubrics are unmet until a judge says otherwise."""

@@ -133,7 +133,7 @@ def test_each_user_turn_sees_the_recording_and_tools_answer_from_it(finmcp, tmp_
     assert not result.official and "teacher-forced replay" in result.protocol
     assert {body["seed"] for body in seen.bodies} == {5}
     lines = (tmp_path / "out" / "answers.jsonl").read_text().splitlines()
-    assert json.loads(lines[1]) == {"id": "2", "answer": [["Risk", "Fund", "Fund"]]}
+    assert json.loads(lines[1]) == {"id": "2", "trial": 0, "answer": [["Risk", "Fund", "Fund"]]}
 
 
 def test_a_model_that_never_stops_calling_is_stopped(finmcp, tmp_path) -> None:

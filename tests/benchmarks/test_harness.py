@@ -3,9 +3,11 @@
 import json
 import subprocess
 
+import psutil
 import pytest
 
 from envace.benchmarks import BENCHMARKS, benchmark, harness
+from envace.benchmarks.watch import Watch
 from envace.errors import EnvaceError
 from envace.files import digest
 
@@ -63,9 +65,10 @@ def fake(tmp_path, monkeypatch):
     subprocess.run(["python3", "-m", "venv", "--without-pip", str(tmp_path / "root/fake/venv")], check=True)
     (tmp_path / "root/fake/stamp").write_text(digest(harness.requirements("fake")))
 
-    def run(script, **env):
-        (tmp_path / "inside" / "fake_run.py").write_text("import json,os,sys\n" + script)
-        return harness.run_inside("fake", "fake_run.py", {"x": 1}, env, tmp_path / "root")
+    def run(script, watch=None, **env):
+        (tmp_path / "inside" / "fake_run.py").write_text("import json,os,sys,time\n" + script)
+        root, work = tmp_path / "root", tmp_path / "work" if watch else None
+        return harness.run_inside("fake", "fake_run.py", {"x": 1}, env, root, work, watch)
 
     return run
 
@@ -86,3 +89,28 @@ def test_scripts_that_die_are_one_line(fake):
         fake("raise ValueError('bad luck')")
     with pytest.raises(EnvaceError, match="endpoint failed: gone"):
         fake("json.dump({'fatal': 'gone'}, open(sys.argv[2],'w')); sys.exit(3)")
+
+
+FINISH = "f = open('finished.jsonl', 'a'); f.write('{}\\n'); f.flush(); "
+
+
+def test_progress_is_seen_from_outside_and_a_resumed_run_starts_where_it_was(
+    fake, monkeypatch, capsys, tmp_path
+):
+    monkeypatch.setattr("envace.benchmarks.watch.LOOK_EVERY", 0.05)
+    monkeypatch.setattr("envace.progress.LINE_EVERY", 0.0)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "finished.jsonl").write_text("{}\n")
+    steps = f"{FINISH}time.sleep(0.5); " * 2
+    end = "json.dump({'tasks': []}, open(sys.argv[2],'w'))"
+    assert fake(steps + end, Watch("fake", "*.jsonl", 4)) == {"tasks": []}
+    shown = [line.split(",")[0] for line in capsys.readouterr().err.splitlines()]
+    assert shown == ["fake: 2/4", "fake: 3/4"]
+
+
+def test_a_script_that_is_stuck_is_ended_with_one_line(fake, monkeypatch, tmp_path):
+    monkeypatch.setattr("envace.benchmarks.watch.LOOK_EVERY", 0.05)
+    script = f"open('pid', 'w').write(str(os.getpid())); {FINISH}time.sleep(60)"
+    with pytest.raises(EnvaceError, match=r"fake: stuck after 1 of 3: none finished for 0\.6 s"):
+        fake(script, Watch("fake", "*.jsonl", 3, patience=0.6))
+    assert not psutil.pid_exists(int((tmp_path / "work" / "pid").read_text()))
