@@ -9,6 +9,8 @@ import httpx
 from envace.errors import EnvaceError
 
 HOST = "127.0.0.1"
+LETTING_GO = 3.0
+"""Seconds in which the system takes a port from a process that was killed."""
 STARTING = 180.0
 """Seconds a server has to answer; on an empty home it first makes its database."""
 
@@ -19,19 +21,27 @@ def api(port: int) -> str:
 
 
 def require_free(port: int) -> None:
-    """See that nothing listens on a port.
+    """See that nothing listens on a port; a process that was just killed is given time to let go of it.
 
     Raises:
         EnvaceError: Something does, or the port may not be used.
     """
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except (OSError, OverflowError) as error:
-            raise EnvaceError(
-                f"port {port} cannot be used: {error}", "choose another: make ui PORT=4201"
-            ) from error
+    if not 0 <= port < 2**16:
+        raise EnvaceError(f"port {port} cannot be used", "choose one below 65536")
+    reasons: list[OSError] = []
+
+    def free() -> bool:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError as error:
+                reasons.append(error)
+                return False
+            return True
+
+    if not wait_until(free, LETTING_GO):
+        raise EnvaceError(f"port {port} cannot be used: {reasons[-1]}", "choose another: make ui PORT=4201")
 
 
 def answers(address: str) -> bool:

@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import threading
 from pathlib import Path
 
 import psutil
@@ -48,6 +49,12 @@ def test_a_missing_server_is_one_line(port: int, tmp_path: Path) -> None:
 def test_down_without_services_says_so(tmp_path: Path) -> None:
     done = run_module(tmp_path / "home", "flows.down")
     assert (done.returncode, done.stdout) == (0, "stopped: nothing was running\n")
+
+
+def test_a_port_that_is_let_go_of_in_a_moment_is_waited_for() -> None:
+    holder = socket.create_server(("127.0.0.1", 0))
+    threading.Timer(0.5, holder.close).start()
+    require_free(holder.getsockname()[1])
 
 
 @pytest.mark.slow
