@@ -54,12 +54,15 @@ def in_place(tree: Path, champion: Version, candidate: str) -> Iterator[None]:
         champion: Whose weights to use.
         candidate: Commit to go back to.
     """
-    git("checkout", champion.commit, "--", *GRAPH, cwd=tree)
-    dvc("checkout", "--force", POLICY, cwd=tree)
-    git("checkout", candidate, "--", *GRAPH, cwd=tree)
-    yield
-    git("reset", "--hard", candidate, cwd=tree)
-    dvc("checkout", "--force", cwd=tree)
+    try:
+        git("checkout", champion.commit, "--", *GRAPH, cwd=tree)
+        dvc("checkout", "--force", POLICY, cwd=tree)
+        git("checkout", candidate, "--", *GRAPH, cwd=tree)
+        yield
+    finally:
+        # Also where the champion cannot be measured: the next run shall not take it for the candidate.
+        git("reset", "--hard", candidate, cwd=tree)
+        dvc("checkout", "--force", cwd=tree)
 
 
 def successes(tree: Path, benchmarks: Mapping[str, str]) -> dict[str, dict[str, int]]:
