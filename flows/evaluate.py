@@ -1,11 +1,11 @@
-"""`python -m flows.evaluate ADDRESS`: measure a served endpoint, and raise an event when it got worse."""
+"""`python -m flows.evaluate ADDRESS`: measure a served endpoint; an event and a word when it got worse."""
 
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
-from prefect import flow, task
+from prefect import flow, get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.events import emit_event
@@ -15,6 +15,7 @@ from envace.benchmarks import BENCHMARKS, benchmark
 from envace.benchmarks.base import ALL
 from envace.errors import EnvaceError
 from flows.artifacts import publish_table
+from flows.notify import notify
 from flows.regression import compared, keep_good, last_good
 from flows.terminal import run
 
@@ -81,6 +82,9 @@ def evaluate(
             resource={"prefect.resource.id": f"envace.endpoint.{address}", "prefect.resource.name": address},
             payload=row,
         )
+    if worse:
+        names = ", ".join(f"{row['benchmark']} {row['change']:+.1%}" for row in worse)
+        notify(f"{address} got worse: {names}", worse, get_run_logger())
     said = ", ".join(f"{row['benchmark']} {row['success']:.1%} ({row['change']:+.1%})" for row in rows)
     return Completed(name="Regressed" if worse else "Completed", message=said)
 

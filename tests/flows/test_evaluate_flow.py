@@ -1,13 +1,16 @@
 """The evaluate flow: a real benchmark against a served model that gets worse, and the event it raises."""
 
+import os
 from pathlib import Path
 
 import pytest
+from scripted_server import serving
 from throwaway import ROOT
 
 from envace.benchmarks.base import BenchmarkResult, TaskResult, summarize
 from envace.trajectory.records import Message, ToolCall
 from flows.address import wait_until
+from flows.notify import VARIABLE
 from flows.regression import Change, compared
 
 
@@ -55,7 +58,7 @@ def test_a_served_model_that_got_worse_raises_an_event(
     from flows.evaluate import EVENT, evaluate
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv(harness.ROOT_VARIABLE, str(ROOT / ".harness"))
+    monkeypatch.setenv(harness.ROOT_VARIABLE, os.environ.get(harness.ROOT_VARIABLE) or str(ROOT / ".harness"))
     if not harness.installed("bfcl"):
         pytest.skip("the harness of BFCL is not installed")
 
@@ -77,20 +80,22 @@ def test_a_served_model_that_got_worse_raises_an_event(
             )  # fmt: skip
 
     model = Model()
-    with served(model) as address:
+    with serving(lambda *_: "ok") as hook, served(model) as address:
+        monkeypatch.setenv(VARIABLE, f"{hook.url}/chat/completions")
         for name, message in (
             ("Completed", "bfcl_v4 25.0% (+0.0%)"),
             ("Completed", "bfcl_v4 25.0% (+0.0%)"),
         ):
             state = evaluate(address, ["bfcl_v4"], limit=6, return_state=True)
             assert (state.name, state.message) == (name, message)
-        assert events(EVENT) == []
+        assert events(EVENT) == [] and hook.bodies == []
         model.worse = True
         for _ in range(2):  # The last good result stays the one to compare with.
             state = evaluate(address, ["bfcl_v4"], limit=6, return_state=True)
             assert (state.name, state.message) == ("Regressed", "bfcl_v4 0.0% (-25.0%)")
         assert wait_until(lambda: len(events(EVENT)) == 2, 20)
         assert events(EVENT)[0]["payload"]["change"] == -0.25
+        assert [body["text"] for body in hook.bodies] == [f"{address} got worse: bfcl_v4 -25.0%"] * 2
     state = evaluate(address, ["bfcl_v4"], limit=6, return_state=True)
     assert state.is_failed() and state.message.startswith("bfcl_v4: ")
 
