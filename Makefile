@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 export PATH := $(abspath $(VENV))/bin:$(PATH)
 INSTALLED := $(VENV)/.installed
-HARNESSED := .harness/.installed
-VLLM := .harness/vllm/stamp
+HARNESS := $(or $(ENVACE_HARNESS),.harness)
+HARNESSED := $(HARNESS)/.installed
+VLLM := $(HARNESS)/vllm/stamp
 
 .PHONY: help install repro test test-slow lint controls compare flow ui down clean
 
