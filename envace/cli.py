@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from envace import __version__
-from envace.errors import EnvaceError
+from envace.errors import EnvaceError, room
 
 STAGES = (
     "model",
@@ -29,7 +29,8 @@ def main(argv: list[str] | None = None) -> None:
     """Entry point: errors are one line with the mend, a traceback only with `--debug`."""
     arguments = parse(argv)
     try:
-        arguments.run(arguments)
+        with room():
+            arguments.run(arguments)
     except EnvaceError as error:
         if arguments.debug:
             raise

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-from envace.errors import EnvaceError
+from envace.errors import EnvaceError, room
 from envace.files import write_json
 from envace.garbage import collect_seldom
 from envace.params import Params, load_params
@@ -30,7 +30,8 @@ def run(main: Callable[[Params], None]) -> None:
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     collect_seldom()
     try:
-        main(load_params())
+        with room():
+            main(load_params())
     except EnvaceError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
