@@ -62,7 +62,8 @@ def main() -> None:
     }
     file.write_text(json.dumps(list(rows.values())) + "\n", encoding="utf-8")
     for name, value in figures.items():
-        print(f"{name} {value:.4f} (goal {GOALS[name]})")
+        unit = UNITS.get(name, "share")
+        print(f"RESULT name={name} value={value:.4g} unit={unit} baseline={GOALS[name]:g}")
 
 
 def quality(sets: dict[str, list[EvalItem]], real: Sequence[str]) -> dict[str, float]:
