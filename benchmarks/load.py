@@ -69,7 +69,8 @@ async def _load(url: str, clients: int, seconds: float, body: Body) -> Outcome:
             while time.perf_counter() < begun + seconds:
                 asked = time.perf_counter()
                 try:
-                    outcome.tokens += await _ask(http, url, body(next(numbers)))
+                    tokens = await _ask(http, url, body(next(numbers)))
+                    outcome.tokens += tokens  # in a line of its own: `+= await` would lose the others' tokens
                     outcome.times.append(time.perf_counter() - asked)
                 except (httpx.HTTPError, ValueError, LookupError) as error:
                     outcome.errors[f"{type(error).__name__}: {error}"[:200]] += 1

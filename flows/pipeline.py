@@ -1,9 +1,12 @@
 """What DVC knows about the checkout in the current folder: its stages and its metrics."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from envace.errors import EnvaceError
+from flows.commands import dvc
 
 
 def stage_names() -> list[str]:
@@ -23,6 +26,27 @@ def stage_names() -> list[str]:
             return [stage.addressing for stage in order if stage.cmd]
     except DvcException as error:
         raise EnvaceError(str(error).replace("\n", " ").strip(), "see `dvc stage list`") from error
+
+
+def up_to_date() -> set[str]:
+    """Stages that need not run, nor any that they depend on: what one look by DVC finds.
+
+    Raises:
+        EnvaceError: DVC cannot say.
+    """
+    import networkx
+    from dvc.repo import Repo
+
+    changed = set(json.loads(dvc("status", "--json", cwd=Path())))
+    with Repo() as repo:
+        graph = repo.index.graph
+        return {
+            stage.addressing
+            for stage in graph
+            if changed.isdisjoint(
+                {stage.addressing, *(s.addressing for s in networkx.descendants(graph, stage))}
+            )
+        }
 
 
 def metrics(revision: str | None = None) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,25 @@ from prefect.concurrency.sync import concurrency
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 
+from envace.errors import EnvaceError
+from flows.pipeline import up_to_date
 from flows.process import streamed
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)
-def reproduce(stage: str) -> State:
+def reproduce(stage: str, known: bool = False) -> State:
     """Bring one stage up to date; its upstream stages must be already.
+
+    Args:
+        stage: Its name.
+        known: It is up to date, so that DVC need not be asked.
 
     Runs inline, never through `.submit()`: only the main thread receives the signal of a
     cancellation, and from another thread DVC and its trainer would be left running.
     """
+    if known:
+        get_run_logger().info("Stage '%s' didn't change, skipping", stage)
+        return Completed(name="Cached")
     code, lines = logged([sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", stage])
     if code:
         return Failed(message=f"stage {stage}: {reason(lines)}")
@@ -82,9 +91,15 @@ def run_stages(stages: Iterable[str], prefix: str = "") -> tuple[list[dict[str, 
         failed, which is the last; None when all are up to date.
     """
     rows: list[dict[str, Any]] = []
+    known: set[str] = set()
+    # Where DVC cannot say, the stage whose fault it is will.
+    with suppress(EnvaceError):
+        known = up_to_date()
     for stage in stages:
         started, name = time.monotonic(), prefix + stage
-        state = reproduce.with_options(name=name, task_run_name=name)(stage, return_state=True)
+        state = reproduce.with_options(name=name, task_run_name=name)(
+            stage, stage in known, return_state=True
+        )
         seconds = round(time.monotonic() - started, 1)
         rows.append({"stage": name, "status": state.name, "seconds": seconds})
         if not state.is_completed():

@@ -49,6 +49,20 @@ def test_the_reason_of_a_failure_is_the_line_that_says_something(printed: str, e
 
 
 @pytest.mark.slow
+def test_what_is_up_to_date_needs_nothing_that_is_not(project: Path) -> None:
+    from flows.pipeline import up_to_date
+
+    assert up_to_date() == set()
+    dvc("repro", cwd=project)
+    assert up_to_date() == set(ORDER)
+    (project / "score.py").write_text(SCORE + "# changed\n")
+    assert up_to_date() == {"data"}  # the report's own inputs are what they were, so far
+    (project / "dvc.yaml").write_text("stages: 1")
+    with pytest.raises(EnvaceError):
+        up_to_date()
+
+
+@pytest.mark.slow
 def test_the_flow_leaves_what_dvc_repro_leaves_and_then_finds_all_cached(
     project: Path, template: Path, tmp_path: Path, server: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
