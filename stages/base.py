@@ -1,7 +1,6 @@
 """What all stages share: parameters, threads, one-line errors."""
 
 import contextlib
-import ctypes
 import logging
 import os
 import sys
@@ -12,13 +11,12 @@ from pathlib import Path
 from envace.errors import EnvaceError, room
 from envace.files import write_json
 from envace.garbage import collect_seldom
+from envace.heap import keep_freed
 from envace.params import Params, load_params
 
 METRICS = Path("metrics")
 TIMES = Path(".scratch/times")
 """Wall times: not metrics, because equal runs must have equal metrics."""
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Options of glibc's `mallopt`."""
 
 
 def run(main: Callable[[Params], None]) -> None:
@@ -55,15 +53,8 @@ def timed(stage: str, noted: bool = True) -> Iterator[None]:
 
 
 def use_torch(params: Params) -> None:
-    """Fix the number of torch threads, which is part of a result's reproducibility.
-
-    On glibc, also keep freed memory: giving large buffers back to the system after every
-    operation costs a third of the time of batched decoding.
-    """
+    """Fix the number of torch threads, which is part of a result's reproducibility; keep freed memory."""
     import torch
 
     torch.set_num_threads(params.threads)
-    with contextlib.suppress(OSError, AttributeError):
-        libc = ctypes.CDLL("libc.so.6")
-        libc.mallopt(M_MMAP_THRESHOLD, 1 << 30)
-        libc.mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
+    keep_freed()

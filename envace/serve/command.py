@@ -4,6 +4,7 @@ import argparse
 import os
 
 from envace.errors import EnvaceError
+from envace.heap import share_arenas
 from envace.options import parse_options
 from envace.serve.limits import Limits
 from envace.serve.runner import serve_forever
@@ -22,6 +23,7 @@ def serve(arguments: argparse.Namespace) -> None:
         raise EnvaceError("what to serve?", "name a policy's folder, or give --upstream URL")
     if arguments.running < 1 or arguments.timeout <= 0 or min(arguments.waiting, arguments.per_minute) < 0:
         raise EnvaceError("a limit below its least", "--running from 1, --timeout above 0, the others from 0")
+    share_arenas()
     limits = Limits(
         seconds=arguments.timeout,
         running=arguments.running,
