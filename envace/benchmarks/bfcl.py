@@ -1,6 +1,6 @@
 """BFCL v4: single- and multi-turn function calling, by the official generation and checker."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,8 @@ class Bfcl(Adapter):
     Args:
         root: Folder of all harnesses; None for the default.
         categories: Names of categories or of `SETS`.
+        threads: Requests at once; more than one is faster where the server batches, whose answers may then
+            differ from run to run.
     """
 
     name = "bfcl_v4"
@@ -48,9 +50,14 @@ class Bfcl(Adapter):
     finished = "result/**/*_result.json"
     env = {"BFCL_PROJECT_ROOT": "{work}", "OPENAI_API_KEY": "none"}  # noqa: RUF012
 
-    def __init__(self, root: Path | None = None, categories: Sequence[str] = ("default",)) -> None:
+    def __init__(
+        self, root: Path | None = None, categories: Sequence[str] = ("default",), threads: int = 1
+    ) -> None:
         super().__init__(root)
         self.categories = categories_of(categories)
+        if threads < 1:
+            raise EnvaceError(f"bfcl_v4: {threads} threads", "1 or more")
+        self.threads = threads
 
     def data(self) -> Path:
         """Folder with the benchmark's data files."""
@@ -70,6 +77,12 @@ class Bfcl(Adapter):
             for c, ids in found.items()
         }
 
+    def outcomes(
+        self, ids: Ids, base_url: str, model: str, seed: int, work: Path | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """See `Adapter.outcomes`."""
+        yield from self.asked(ids, base_url, model, seed, work, ENVACE_THREADS=str(self.threads))
+
     def describe(self, limit: int) -> dict[str, Any]:
         """The fields of the result that say what was run."""
         size = f"a sample of {limit} a category" if limit else "all entries"
@@ -77,7 +90,8 @@ class Bfcl(Adapter):
         gold = [self.data() / "possible_answer" / path.name for path in files]
         return {
             "protocol": f"BFCL v4 {', '.join(self.categories)}, {size}: official generation and checker, "
-            "function-calling mode, temperature 0.001. Calls other than name(literals) of the entry's own "
+            f"function-calling mode, temperature 0.001, requests at once: {self.threads}. "
+            "Calls other than name(literals) of the entry's own "
             "functions are scored wrong unseen. `all` is the mean of these categories; groups and overall, "
             "weighed as the leaderboard does, are among the measures, the overall marked partial with its "
             "ceiling when a category is missing.",

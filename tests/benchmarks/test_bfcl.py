@@ -159,6 +159,9 @@ def test_a_perfect_model_behind_the_server_scores_all_and_twice_the_same_bytes(b
     with served(backend) as url:
         result = bfcl.run(url, 3, 7, tmp_path / "a", strategy="parallel")
         bfcl.run(url, 3, 7, tmp_path / "b", strategy="parallel")
+        asked = len(backend.requests)
+        at_once = Bfcl(bfcl.root, threads=4).run(url, 3, 7, tmp_path / "c", strategy="parallel")
+    assert at_once.tasks == result.tasks and len(backend.requests) == 1.5 * asked
     assert {name: group.mean for name, group in result.groups.items()} == dict.fromkeys(
         (*CATEGORIES, "all"), 1.0
     )
@@ -170,7 +173,7 @@ def test_a_perfect_model_behind_the_server_scores_all_and_twice_the_same_bytes(b
         "all": 0.25,
     }
     assert len(result.tasks) == 12 and not result.official and result.model == "rule_model/1"
-    assert sum(t.steps for t in result.tasks) == len(backend.requests) / 2
+    assert sum(t.steps for t in result.tasks) == asked / 2
     assert all(t.act_tokens == 2 * t.steps and t.rehearsal_tokens == 5 * t.steps for t in result.tasks)
     assert {r.seed for r in backend.requests} == {7}
     for name in ("result.json", "answers.jsonl"):

@@ -90,7 +90,7 @@ def produce(job: dict[str, Any]) -> None:
             temperature=0.001,
             include_input_log=False,
             exclude_state_log=True,
-            num_threads=1,
+            num_threads=int(os.environ["ENVACE_THREADS"]),
             result_dir=None,
             run_ids=True,
             allow_overwrite=False,
