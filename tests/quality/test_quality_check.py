@@ -279,3 +279,14 @@ def test_shares_by_tool_add_up_to_shares_by_world(sample: list[RehearsedOutput])
         assert round((share.share or 0) * share.n) == sum(hits[name] for name in of_world)
     gated = sum(r.agrees for r in sample if r.world == "agenda" and not r.is_error)
     assert round((found.overall.share or 0) * found.overall.n) == gated
+
+
+def test_data_docs_can_be_read_without_a_network(tmp_path: Path) -> None:
+    check(good(), THRESHOLDS, tmp_path / "docs")
+    index = (tmp_path / "docs" / "index.html").read_text()
+    pages = [page for page in (tmp_path / "docs").rglob("*.html") if page.parent != tmp_path / "docs"]
+    assert len(pages) == 2  # the suite and its validation
+    for page in pages:
+        assert f'<a href="{page.relative_to(tmp_path / "docs").as_posix()}">' in index
+        style, web = (page.read_text().index(text) for text in ("<style>", 'href="https://'))
+        assert style < web  # what comes from the web has the last word where it comes

@@ -1,0 +1,45 @@
+"""Data Docs that can be read without a network.
+
+Great Expectations takes styles and scripts from the web and lets a script fill the index. What is added
+here comes first on each page, so that where the web is reached its styles have the last word.
+"""
+
+import html
+from pathlib import Path
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; color: #1d2733; margin: 0 1.5rem 4rem; }
+h1, h2, h3, h4, h5, h6 { font-size: 1.05rem; margin: 1.2rem 0 .3rem; }
+table { border-collapse: collapse; margin: .4rem 0 1rem; }
+th, td { padding: .25rem .8rem .25rem 0; border-bottom: 1px solid #dde3ea; }
+th, td { text-align: left; vertical-align: top; }
+a { color: #1f5fa8; }
+ul { padding-left: 1.2rem; }
+.ge-section { border-top: 2px solid #dde3ea; }
+.envace-pages { margin: 1.2rem 0; padding: .8rem 1.2rem; background: #f3f6f9; border-radius: .4rem; }
+i.fas { font-style: normal; }
+i.fa-check-circle::before { content: "\\2713"; color: #1b7f3b; }
+i.fa-times::before { content: "\\2717"; color: #b3261e; }
+"""
+
+
+def readable(site: Path) -> None:
+    """Add the style to every page of a site, and links to its other pages to the index."""
+    pages = sorted(site.rglob("*.html"))
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        text = text.replace("<head>", f"<head>\n<style>{STYLE}</style>", 1)
+        if page == site / "index.html":
+            text = text.replace("<body>", f"<body>\n{_links(site, pages)}", 1)
+        page.write_text(text, encoding="utf-8")
+
+
+def _links(site: Path, pages: list[Path]) -> str:
+    """The other pages by their folders: what was validated, and what was expected."""
+    rows = []
+    for page in pages:
+        path = page.relative_to(site)
+        if len(path.parts) > 1:
+            shown = html.escape(" / ".join(path.with_suffix("").parts))
+            rows.append(f'<li><a href="{html.escape(path.as_posix())}">{shown}</a></li>')
+    return f'<div class="envace-pages"><strong>Pages</strong><ul>{"".join(rows)}</ul></div>'
