@@ -62,7 +62,8 @@ def test_an_empty_training_set_is_an_error_not_an_endless_loop():
         "from envace.rl.warmup import schedule; from envace.params import load_params\n"
         "schedule([], load_params().warmup, 1)"
     )
-    subprocess.run([sys.executable, "-c", code], timeout=8, capture_output=True)
+    done = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
+    assert "no training trajectories" in done.stderr
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85"])
