@@ -1,6 +1,6 @@
 """What an evaluation takes beyond the time in which the model answers.
 
-    python benchmarks/evaluate.py [--model FOLDER] [--limit 10] [--categories default]
+    python benchmarks/evaluate.py [--model FOLDER] [--limit 25] [--categories NAME …]
 
 Runs BFCL through its official harness against the served policy: starting the harness, its own work,
 the floor, and everything between it and the model count as overhead; answering does not. The model
@@ -23,6 +23,7 @@ from envace.serve import ChatReply, ChatRequest
 from envace.serve.policy_backend import load_backend
 from envace.serve.runner import served
 
+SINGLE_TURN = ["simple_python", "multiple", "irrelevance"]
 BASELINE = 10
 """Percent that an evaluation may cost."""
 
@@ -53,9 +54,9 @@ def main() -> None:
     """Measure, print a RESULT line, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--model", type=Path, help="folder of a policy")
-    parser.add_argument("--limit", type=int, default=10, help="tasks a category")
+    parser.add_argument("--limit", type=int, default=25, help="tasks a category")
     parser.add_argument("--tokens", type=int, default=32, help="tokens of one answer at most")
-    parser.add_argument("--categories", nargs="+", default=["default"])
+    parser.add_argument("--categories", nargs="+", default=SINGLE_TURN)
     arguments = parser.parse_args()
     try:
         backend = Timed(arguments.model or vllm_cpu.smollm2(), 1, arguments.tokens)
