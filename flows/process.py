@@ -5,6 +5,7 @@ running. The child therefore leads its own session, and the *group* is signalled
 this file, run as a script: it ends the group as well when the process that started it is killed.
 """
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import psutil
 
@@ -19,19 +21,28 @@ GRACES = ((signal.SIGINT, 15.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0))
 """Signals in order with the seconds each may take. On SIGINT, DVC frees its locks; together the
 graces stay below the 30 s a Prefect worker gives a cancelled flow."""
 GLANCE = 0.5
-"""Seconds between two looks at whether the process that started the group still lives."""
+"""Seconds between two looks at whether the group still has somebody to run for."""
 
 
 @contextmanager
-def streamed(command: Sequence[str], env: Mapping[str, str]) -> Iterator[subprocess.Popen[str]]:
+def streamed(
+    command: Sequence[str], env: Mapping[str, str], cwd: Path | None = None, lock: Path | None = None
+) -> Iterator[subprocess.Popen[str]]:
     """Start `command` and yield it with output and errors as one stream of text lines.
 
     However the block ends (normally, by an error, by Ctrl-C, by SIGTERM that Prefect turns
     into an exception, or because this process is killed), no process of the group outlives it.
+
+    Args:
+        command: With its arguments.
+        env: Its whole environment.
+        cwd: Its folder; this process's when None.
+        lock: A file that somebody else holds locked for as long as the command may run.
     """
     process = subprocess.Popen(
-        [sys.executable, "-P", __file__, str(os.getpid()), *command],
+        [sys.executable, "-P", __file__, str(os.getpid()), str(lock or ""), *command],
         env=env,
+        cwd=cwd,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -92,8 +103,13 @@ def members(group: int) -> list[psutil.Process]:
     return found
 
 
-def lead(parent: int, command: Sequence[str]) -> int:
-    """Run a command in the group that this process leads; end the group when `parent` is gone.
+def lead(parent: int, lock: str, command: Sequence[str]) -> int:
+    """Run a command in the group that this process leads; end the group when nobody waits for it.
+
+    Args:
+        parent: The process that has to live.
+        lock: The file that has to be held by somebody; empty for none.
+        command: With its arguments.
 
     Returns:
         The command's exit code, negative when a signal ended it.
@@ -106,13 +122,23 @@ def lead(parent: int, command: Sequence[str]) -> int:
         try:
             return child.wait(GLANCE)
         except subprocess.TimeoutExpired:
-            if os.getppid() != parent:
+            if os.getppid() != parent or (lock and free(lock)):
                 _signal(os.getpid(), child.poll, spared=os.getpid())
                 return child.wait()
 
 
+def free(lock: str) -> bool:
+    """Whether no process holds a lock file; the lock of one that was killed is free."""
+    with Path(lock).open() as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
 if __name__ == "__main__":
-    ended = lead(int(sys.argv[1]), sys.argv[2:])
+    ended = lead(int(sys.argv[1]), sys.argv[2], sys.argv[3:])
     if ended < 0:
         if -ended != signal.SIGKILL:
             signal.signal(-ended, signal.SIG_DFL)

@@ -45,15 +45,24 @@ def reproduce(stage: str, known: bool = False) -> State:
     return Completed(name="Completed" if ran else "Cached")
 
 
-def logged(command: Sequence[str]) -> tuple[int, list[str]]:
+def logged(
+    command: Sequence[str], cwd: Path | None = None, lock: Path | None = None
+) -> tuple[int, list[str]]:
     """Run a command in its place on the GPU; each line goes to the run's log when it is printed.
+
+    Args:
+        command: With its arguments.
+        cwd: Its folder; the current one when None.
+        lock: Only on a worker of a cluster: what the flow holds while it runs. The command ends with the
+            flow, and its place is the cluster's to give, not the server's.
 
     Returns:
         Its exit code and its lines.
     """
     logger = get_run_logger()
     lines: list[str] = []
-    with one_gpu(), streamed(command, os.environ | stage_environment()) as process:
+    place = nullcontext() if lock else one_gpu()
+    with place, streamed(command, os.environ | stage_environment(), cwd, lock) as process:
         for line in process.stdout or ():
             if line.strip():
                 logger.info(line.rstrip())

@@ -2,51 +2,90 @@
 
     python -m flows.sweep rates train.rate=1e-4 'train.rate=3e-4 seed=2'
 
-Works in the worktree of `flows.worktree`. An experiment's name is made of its overrides, so a sweep
-that was stopped runs only what is missing.
+    python -m flows.sweep --cluster tcp://host:8786 rates 'seed=1' 'seed=2'
+
+Every experiment works in a clone of its own (`flows.worktree`). Its name is made of its overrides, so
+a sweep that was stopped runs only what is missing, and goes on with what was running.
 """
 
+import argparse
 import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
+from prefect.futures import PrefectFuture
 from prefect.states import Completed, Failed
 
 from envace.errors import EnvaceError
 from envace.files import digest
 from flows.artifacts import publish_table
+from flows.cluster import on_cluster
 from flows.commands import dvc
 from flows.pipeline import metrics
 from flows.reproduce import logged, reason
 from flows.terminal import run
-from flows.worktree import alone, prepared
+from flows.worktree import LOCK, alone, cloned, prepared
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)
-def experiment(name: str, overrides: Sequence[str]) -> State:
-    """Run one experiment in the current folder. Inline, as every task that starts DVC."""
-    chosen = [word for override in overrides for word in ("--set-param", override)]
-    code, lines = logged(
-        [sys.executable, "-m", "dvc", "--wait-for-lock", "exp", "run", "--name", name, *chosen]
-    )
-    if code:
-        return Failed(message=f"experiment {name}: {reason(lines)}")
+def experiment(name: str, overrides: Sequence[str], checkout: Path, home: Path, remote: bool) -> State:
+    """Run one experiment in a clone of its own, which goes when the checkout has the result.
+
+    Args:
+        name: Of the experiment.
+        overrides: Hydra overrides.
+        checkout: Where it belongs.
+        home: The flow's folder in it.
+        remote: This is a worker of a cluster; where it is not, the task has to run inline, as every
+            task that starts a process.
+    """
+    try:
+        tree = cloned(checkout, home / name)
+        if name not in experiments(tree):
+            chosen = [word for override in overrides for word in ("--set-param", override)]
+            command = [sys.executable, "-m", "dvc", "--wait-for-lock", "exp", "run", "--name", name, *chosen]
+            code, lines = logged(command, tree, home / LOCK if remote else None)
+            if code:
+                return Failed(message=f"experiment {name}: {reason(lines)}")
+        dvc("exp", "push", "--no-cache", "origin", name, cwd=tree)
+    except EnvaceError as error:
+        return Failed(message=f"experiment {name}: {error}")
+    rmtree(tree)
     return Completed()
 
 
+@flow(name="experiments")
+def run_all(chosen: dict[str, list[str]], checkout: Path, home: Path, remote: bool) -> list[State]:
+    """Run experiments: one after the other here, or side by side where the workers of a cluster are."""
+    running: list[PrefectFuture[Any] | State] = []
+    for name, overrides in chosen.items():
+        each = experiment.with_options(name=name, task_run_name=name)
+        if remote:
+            running.append(each.submit(name, overrides, checkout, home, remote))
+        else:
+            running.append(each(name, overrides, checkout, home, remote, return_state=True))
+    for one in running:
+        if isinstance(one, PrefectFuture):
+            one.wait()
+    return [one.state if isinstance(one, PrefectFuture) else one for one in running]
+
+
 @flow(name="sweep")
-def sweep(name: str, sets: list[list[str]], shown: str = "metrics/evaluate/") -> State:
+def sweep(name: str, sets: list[list[str]], shown: str = "metrics/evaluate/", cluster: str = "") -> State:
     """Run an experiment for each set of overrides that has none yet at the checkout's last commit.
 
     Args:
         name: Of the sweep, in front of the names of its experiments.
         sets: Overrides of one experiment each, as in `[["train.rate=1e-4"], ["model=big", "seed=2"]]`.
         shown: Metrics of files whose path begins so are columns of the table.
+        cluster: Address of a Dask scheduler (`tcp://host:8786`) whose workers see this checkout under
+            the same path; empty to run here.
 
     Returns:
         Completed; Failed when an experiment failed, after the others have run.
@@ -54,23 +93,19 @@ def sweep(name: str, sets: list[list[str]], shown: str = "metrics/evaluate/") ->
     checkout = Path.cwd()
     try:
         with alone(checkout) as home:
-            failures = []
-            for overrides in sets:
-                label = experiment_name(name, overrides)
-                tree = prepared(checkout, home)
-                if label in experiments(tree):
-                    continue
-                with contextlib.chdir(tree):
-                    each = experiment.with_options(name=label, task_run_name=label)
-                    state = each(label, overrides, return_state=True)
-                if not state.is_completed():
-                    failures.append(str(state.message))
-            with contextlib.chdir(prepared(checkout, home)):
+            # DVC's lock of the checkout may be held for hours by who works there, that of the worktree not.
+            tree = prepared(checkout, home)
+            known = experiments(tree)
+            labels = {experiment_name(name, overrides): overrides for overrides in sets}
+            missing = {label: overrides for label, overrides in labels.items() if label not in known}
+            every = on_cluster(run_all, cluster) if cluster else run_all
+            states = every(missing, checkout, home, bool(cluster))
+            with contextlib.chdir(tree):
                 rows = table(name, sets, shown)
     except EnvaceError as error:
         return Failed(message=str(error))
     publish_table("sweep", rows, f"Sweep {name}")
-    if failures:
+    if failures := [str(state.message) for state in states if not state.is_completed()]:
         return Failed(message=f"{len(failures)} of {len(sets)} failed, first: {failures[0]}")
     return Completed(message=f"{len(sets)} experiments; dvc exp show has them all")
 
@@ -99,7 +134,20 @@ def table(name: str, sets: Sequence[Sequence[str]], shown: str) -> list[dict[str
     return rows
 
 
+def main() -> int:
+    """Read the command line, run the sweep."""
+    parser = argparse.ArgumentParser(
+        prog="python -m flows.sweep", description="Sets of Hydra overrides as DVC experiments."
+    )
+    parser.add_argument("name", help="of the sweep")
+    parser.add_argument(
+        "sets", nargs="+", help="Hydra overrides of one experiment, in one word", metavar="SET"
+    )
+    parser.add_argument("--cluster", default="", help="address of a Dask scheduler", metavar="ADDRESS")
+    given = parser.parse_args()
+    sets = [words.split() for words in given.sets]
+    return run(sweep, name=given.name, sets=sets, cluster=given.cluster)
+
+
 if __name__ == "__main__":
-    if len(sys.argv) < 3:
-        sys.exit("error: no sets of overrides (python -m flows.sweep NAME 'seed=1' 'seed=2')")
-    sys.exit(run(sweep, name=sys.argv[1], sets=[words.split() for words in sys.argv[2:]]))
+    sys.exit(main())

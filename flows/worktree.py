@@ -1,8 +1,10 @@
-"""A worktree of the checkout in which a flow may change what it likes, one flow at a time.
+"""Copies of the checkout in which a flow may change what it likes, one flow at a time.
 
-It lies in `.retrain/` of the checkout and stays from run to run with what its stages wrote, so that a
-killed run goes on where it was. Tracked files are those of the checkout's last commit: what a human
-edits there is neither used nor touched. DVC's cache is shared, so nothing is computed twice.
+They lie in `.retrain/` of the checkout: a worktree, whose commits are the checkout's too, and a clone for
+each of what runs side by side, because worktrees share what git keeps of a DVC experiment at work. A
+copy stays with what its stages wrote, so that a killed run goes on where it was. Tracked files are
+those of the checkout's last commit: what a human edits there is neither used nor touched. DVC's
+cache is shared, so nothing is computed twice.
 """
 
 import fcntl
@@ -12,10 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from envace.errors import EnvaceError
+from envace.files import atomic_folder
 from flows.commands import dvc, git
 
 HOME = ".retrain"
 """Folder in the checkout; git and DVC ignore it."""
+LOCK = "lock"
+"""File in it that the working flow holds locked."""
 SHARED = (".harness",)
 """Ignored folders of the checkout that stages need."""
 
@@ -32,7 +37,7 @@ def alone(checkout: Path) -> Iterator[Path]:
     home = checkout / HOME
     home.mkdir(exist_ok=True)
     (home / ".gitignore").write_text("*\n")
-    with (home / "lock").open("w") as lock:
+    with (home / LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -59,6 +64,24 @@ def prepared(checkout: Path, home: Path) -> Path:
     git("clean", "-fd", cwd=tree)
     _share(checkout, tree)
     return tree
+
+
+def cloned(checkout: Path, folder: Path) -> Path:
+    """A clone at the checkout's last commit, made where it is missing.
+
+    Raises:
+        EnvaceError: The checkout is no git repository with a commit, or no DVC repository.
+    """
+    head = git("rev-parse", "--verify", "HEAD", cwd=checkout)
+    if not folder.is_dir():
+        with atomic_folder(folder) as fresh:
+            git("clone", "--quiet", "--no-checkout", str(checkout), str(fresh), cwd=checkout)
+    (folder / ".git/index.lock").unlink(missing_ok=True)
+    git("fetch", "--quiet", "origin", head, cwd=folder)
+    git("checkout", "--quiet", "--force", "--detach", head, cwd=folder)
+    git("clean", "-fdq", cwd=folder)
+    _share(checkout, folder)
+    return folder
 
 
 def _share(checkout: Path, tree: Path) -> None:
