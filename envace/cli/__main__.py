@@ -1,0 +1,5 @@
+"""`python -m envace.cli`."""
+
+from envace.cli import main
+
+main()
