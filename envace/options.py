@@ -1,9 +1,12 @@
-"""Options on a command line: `NAME=VALUE`, values as in YAML."""
+"""Options by name: read from a command line, handed to what takes them."""
 
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from envace.errors import EnvaceError
+
+T = TypeVar("T")
 
 
 def parse_options(words: Sequence[str]) -> dict[str, Any]:
@@ -24,3 +27,21 @@ def parse_options(words: Sequence[str]) -> dict[str, Any]:
         if not (name and equals):
             raise EnvaceError(f"option {word!r} cannot be read", "write NAME=VALUE")
     return options
+
+
+def with_options(name: str, make: Callable[..., T], options: Mapping[str, Any]) -> T:
+    """What `make` makes of the options.
+
+    Args:
+        name: What it is, for the error.
+        make: A class or function that names its options.
+        options: Their values.
+
+    Raises:
+        EnvaceError: It has no such option, or lacks one.
+    """
+    try:
+        return make(**options)
+    except TypeError as error:
+        reason = re.sub(r"^\S*__init__\(\) ", "", str(error))
+        raise EnvaceError(f"{name}: {reason}", "mend its options") from error

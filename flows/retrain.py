@@ -9,6 +9,7 @@ import contextlib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 import yaml
 from prefect import flow, get_run_logger
@@ -44,7 +45,10 @@ SIFTING = ("filter", "leakage")
 
 @flow(name="retrain")
 def retrain(
-    inbox: str = "inbox", rules: Rules | None = None, benchmarks: dict[str, str] | None = None
+    inbox: str = "inbox",
+    rules: Rules | None = None,
+    benchmarks: dict[str, str] | None = None,
+    start: Literal["base", "champion"] = "base",
 ) -> State:
     """Train and judge a candidate if the inbox holds anything usable.
 
@@ -52,6 +56,7 @@ def retrain(
         inbox: Folder of new files, relative to the checkout.
         rules: When a candidate is better.
         benchmarks: Stages that measure the policy, with the file each writes; `BENCHMARKS` when None.
+        start: What the graph begins with: the base policy of the parameters, or the champion if there is one.
 
     Returns:
         Completed as `Promoted`, `Archived`, `Refused` (the data) or `NothingNew`; or Failed.
@@ -59,17 +64,17 @@ def retrain(
     checkout = Path.cwd()
     try:
         with alone(checkout) as home, contextlib.chdir(prepared(checkout, home)):
-            return _retrain(checkout, checkout / inbox, rules or Rules(), benchmarks or BENCHMARKS)
+            return _retrain(checkout, checkout / inbox, rules or Rules(), benchmarks or BENCHMARKS, start)
     except EnvaceError as error:
         return Failed(message=str(error))
 
 
-def _retrain(checkout: Path, inbox: Path, rules: Rules, benchmarks: Mapping[str, str]) -> State:
+def _retrain(checkout: Path, inbox: Path, rules: Rules, benchmarks: Mapping[str, str], start: str) -> State:
     tree, champion = Path.cwd(), registry.champion(checkout)
     fresh = _taken(inbox, restore_corpus(tree, champion))
     if not fresh:
         return Completed(name="NothingNew", message="nothing new and usable in the inbox")
-    _feed(tree)
+    _feed(tree, champion if start == "champion" else None)
     rows, failed = run_stages(stage_names())
     publish_table("stages", rows, "Stages of this run")
     if failed:
@@ -118,8 +123,8 @@ def _taken(inbox: Path, known: set[str]) -> list[Received]:
     return fresh
 
 
-def _feed(tree: Path) -> None:
-    """Name the corpus in the parameters, all of it, and let DVC keep it."""
+def _feed(tree: Path, base: registry.Version | None) -> None:
+    """Name the corpus in the parameters, all of it, and let DVC keep it; and the version to begin with."""
     file, paths = tree / "params.yaml", sorted((tree / CORPUS).glob("*.jsonl"))
     settings = yaml.safe_load(file.read_text(encoding="utf-8"))
     count = sum(path.read_bytes().count(b"\n") for path in paths)
@@ -127,6 +132,8 @@ def _feed(tree: Path) -> None:
         "paths": [path.relative_to(tree).as_posix() for path in paths],
         "count": count,
     }
+    if base:
+        settings["model"] = {"source": "revision", "revision": base.tag}
     with atomic_text(file) as handle:
         yaml.safe_dump(settings, handle, sort_keys=False)
     dvc("add", CORPUS, cwd=tree)

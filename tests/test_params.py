@@ -7,7 +7,7 @@ import yaml
 
 from envace.compose import compose, write_params
 from envace.errors import EnvaceError
-from envace.params import FORBIDDEN, Params, forbidden_names, load_params
+from envace.params.project import FORBIDDEN, Params, forbidden_names, load_params
 from envace.rl.settings import UpdateSettings
 
 ROOT = Path(__file__).parents[1]

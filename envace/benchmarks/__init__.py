@@ -1,11 +1,12 @@
 """Benchmarks in their own environments, unmodified, against an OpenAI-compatible server."""
 
-import re
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envace.errors import EnvaceError
+from envace.options import with_options
 
 if TYPE_CHECKING:
     from envace.benchmarks.base import Benchmark
@@ -36,11 +37,7 @@ def benchmark(name: str, root: Path | None = None, **options: Any) -> "Benchmark
     if name not in BENCHMARKS:
         raise EnvaceError(f"no benchmark {name!r}", f"choose from {', '.join(BENCHMARKS)}")
     module, _, adapter = BENCHMARKS[name].partition(":")
-    try:
-        return getattr(import_module(module), adapter)(root, **options)
-    except TypeError as error:
-        reason = re.sub(r"^\S*__init__\(\) ", "", str(error))
-        raise EnvaceError(f"{name}: {reason}", "mend its options") from error
+    return with_options(name, partial(getattr(import_module(module), adapter), root), options)
 
 
 def check(harness: str, root: Path | None = None) -> dict[str, dict[str, dict[str, float]]]:

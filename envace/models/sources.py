@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from envace.models.build import scratch
 from envace.models.hub import hub
+from envace.models.revision import revision
 from envace.models.wheel import wheel
 
 
@@ -25,5 +26,5 @@ class Source(Protocol):
         ...
 
 
-SOURCES: dict[str, Source] = {"scratch": scratch, "wheel": wheel, "hub": hub}
+SOURCES: dict[str, Source] = {"scratch": scratch, "wheel": wheel, "hub": hub, "revision": revision}
 """A new source is one line here and one section in `envace.params`."""

@@ -1,6 +1,5 @@
 """The registry of sources, and how they are mixed: a new one is one file and one line in `SOURCES`."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Any
 
 from envace.errors import EnvaceError
 from envace.files import atomic_text, write_json
+from envace.options import with_options
 from envace.synthesis.base import Made, Source, kept
 from envace.synthesis.files import Files
 from envace.synthesis.mcp import Mcp
@@ -35,11 +35,7 @@ def make_source(name: str, options: Mapping[str, Any]) -> Source:
     """
     if name not in SOURCES:
         raise EnvaceError(f"unknown source {name!r}", f"choose from {', '.join(SOURCES)}")
-    try:
-        return SOURCES[name](**options)
-    except TypeError as error:
-        reason = re.sub(r"^\S*__init__\(\) ", "", str(error))
-        raise EnvaceError(f"source {name}: {reason}", "mend its options") from error
+    return with_options(f"source {name}", SOURCES[name], options)
 
 
 @dataclass

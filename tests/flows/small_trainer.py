@@ -11,6 +11,11 @@ from envace.trajectory import Message, Trajectory, write_records
 
 DVC_YAML = """
 stages:
+  model:
+    cmd: python model.py
+    deps: [model.py]
+    params: [model]
+    outs: [models/base]
   synthesize:
     cmd: python synthesize.py
     deps: [synthesize.py]
@@ -22,7 +27,7 @@ stages:
     outs: [data/clean.jsonl]
   train:
     cmd: python train.py
-    deps: [train.py, data/clean.jsonl]
+    deps: [train.py, models/base, data/clean.jsonl]
     outs: [models/trained, quality/trained.json]
   evaluate:
     cmd: python evaluate.py
@@ -35,8 +40,20 @@ synthesize: {sources: {}}
 filter: {rules: {roles: {}, empty: {}}, max_loss: 0.5}
 leakage: {against: [worlds, items.jsonl], policy: remove}
 gate: {enforced: true}
+model: {source: scratch}
 """
 SCRIPTS = {
+    "model.py": """
+import yaml
+from pathlib import Path
+from envace.models.revision import fetch
+base, model = Path("models/base"), yaml.safe_load(open("params.yaml"))["model"]
+base.mkdir(parents=True, exist_ok=True)
+if model["source"] == "revision":
+    fetch(model["revision"], base)
+else:
+    (base / "skill.json").write_text("0")
+""",
     "synthesize.py": """
 import yaml
 from pathlib import Path
@@ -56,7 +73,7 @@ import json, pathlib
 rows = open("data/clean.jsonl").read()
 for folder in ("models/trained", "quality"):
     pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-skill = rows.count('"lesson ') - rows.count('"nonsense ')
+skill = json.load(open("models/base/skill.json")) + rows.count('"lesson ') - rows.count('"nonsense ')
 pathlib.Path("models/trained/skill.json").write_text(json.dumps(skill))
 passed = "gibberish" not in rows
 pathlib.Path("quality/trained.json").write_text(json.dumps({"passed": passed, "failures": ["parses 0.1"]}))
