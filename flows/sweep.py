@@ -1,7 +1,6 @@
 """`python -m flows.sweep NAME SET …`: sets of Hydra overrides as DVC experiments, and one table of them.
 
     python -m flows.sweep rates train.rate=1e-4 'train.rate=3e-4 seed=2'
-
     python -m flows.sweep --cluster tcp://host:8786 rates 'seed=1' 'seed=2'
 
 Every experiment works in a clone of its own (`flows.worktree`). Its name is made of its overrides, so
@@ -19,7 +18,7 @@ from typing import Any
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
-from prefect.futures import PrefectFuture
+from prefect.futures import wait
 from prefect.states import Completed, Failed
 
 from envace.errors import EnvaceError
@@ -63,17 +62,15 @@ def experiment(name: str, overrides: Sequence[str], checkout: Path, home: Path, 
 @flow(name="experiments")
 def run_all(chosen: dict[str, list[str]], checkout: Path, home: Path, remote: bool) -> list[State]:
     """Run experiments: one after the other here, or side by side where the workers of a cluster are."""
-    running: list[PrefectFuture[Any] | State] = []
-    for name, overrides in chosen.items():
-        each = experiment.with_options(name=name, task_run_name=name)
-        if remote:
-            running.append(each.submit(name, overrides, checkout, home, remote))
-        else:
-            running.append(each(name, overrides, checkout, home, remote, return_state=True))
-    for one in running:
-        if isinstance(one, PrefectFuture):
-            one.wait()
-    return [one.state if isinstance(one, PrefectFuture) else one for one in running]
+    calls = [
+        (experiment.with_options(name=name, task_run_name=name), (name, overrides, checkout, home, remote))
+        for name, overrides in chosen.items()
+    ]
+    if not remote:
+        return [each(*given, return_state=True) for each, given in calls]
+    futures = [each.submit(*given) for each, given in calls]
+    wait(futures)
+    return [future.state for future in futures]
 
 
 @flow(name="sweep")
