@@ -15,6 +15,7 @@ from envace.benchmarks.budget import cell_of
 from envace.files import write_json
 from envace.trajectory import write_records
 from envace.worlds.tasks import pose
+from stages.rehearsal_budget import first_of_each
 
 ONE = TaskResult(id="a", category="a", success=1)
 
@@ -26,6 +27,14 @@ def test_an_unknown_world_is_a_one_line_error(tmp_path: Path) -> None:
         cwd=tmp_path, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert error_line(done).startswith("error: no world 'moon' (one of store, ")
+
+
+def test_the_first_tasks_of_every_template() -> None:
+    one = pose("store", "price", 0, "held_out")
+    names = ("price", "order", "price", "stock", "price")
+    tasks = [one.model_copy(update={"id": str(i), "template": name}) for i, name in enumerate(names)]
+    assert list(first_of_each(tasks, 2)) == tasks[:4]
+    assert list(first_of_each(tasks, 9)) == tasks
 
 
 @pytest.mark.slow
