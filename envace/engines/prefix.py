@@ -3,9 +3,14 @@
 A radix tree: sequences share the nodes of their common prefix, so the samples of one prompt hold
 its states once. Over the budget, the least recently used leaves lose states from their end; their
 tokens stay a while, so that computing them again can be told from computing them first.
+
+Nodes with states stand in one line by last use, each behind its children, because a walk marks the
+nodes it met from the last to the first. So the head of the line is always a leaf, and evicting
+one takes no search.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -26,8 +31,6 @@ class _Node:
     """The node in front."""
     children: dict[int, "_Node"] = field(default_factory=dict)
     """Continuations by their first token."""
-    used: int = 0
-    """When it was last found or put."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class PrefixStore:
     def clear(self) -> None:
         """Forget everything."""
         self._root = _Node([], None)
-        self._clock = 0
+        self._line: OrderedDict[_Node, None] = OrderedDict()
         self.held = 0
         """Tokens with states."""
         self.remembered = 0
@@ -80,16 +83,19 @@ class PrefixStore:
                 most once for the part that is not held; None only remembers the tokens.
         """
         parent, start, lacking = self._root, 0, []
+        met: list[_Node] = []
         for node, shared in self._path(ids):
             if shared < len(node.tokens):
-                self._split(node, shared)
+                node = self._split(node, shared)
             if node.states is None and states is not None:
                 lacking.append((node, start))
+            met.append(node)
             parent, start = node, start + shared
         if start < len(ids):
-            leaf = _Node(list(ids[start:]), None, parent, used=self._clock)
+            leaf = _Node(list(ids[start:]), None, parent)
             parent.children[ids[start]] = leaf
             self.remembered += len(leaf.tokens)
+            met.append(leaf)
             if states is not None:
                 lacking.append((leaf, start))
         if states is not None and lacking:
@@ -99,58 +105,69 @@ class PrefixStore:
                 stop = start + len(node.tokens)
                 node.states = computed[:, :, start - first : stop - first].contiguous()
                 self.held += len(node.tokens)
+        self._mark(met)
         self._trim()
 
-    def _path(self, ids: Sequence[int]) -> Iterator[tuple[_Node, int]]:
+    def _path(self, ids: Sequence[int]) -> list[tuple[_Node, int]]:
         """Nodes along `ids` with the number of tokens shared with each; marks them as used."""
-        self._clock += 1
+        path: list[tuple[_Node, int]] = []
         node, start = self._root, 0
         while start < len(ids) and ids[start] in node.children:
             node = node.children[ids[start]]
-            node.used = self._clock
             shared = _shared(node.tokens, ids[start : start + len(node.tokens)])
+            path.append((node, shared))
             start += shared
-            yield node, shared
             if shared < len(node.tokens):
-                return
+                break
+        self._mark([node for node, _ in path])
+        return path
 
-    def _split(self, node: _Node, at: int) -> None:
-        """Cut a node in two; the object keeps the front, so a walk may go on from it."""
-        rear = _Node(node.tokens[at:], None, node, node.children, node.used)
-        for child in rear.children.values():
-            child.parent = rear
+    def _mark(self, path: Sequence[_Node]) -> None:
+        """Send the nodes of a path to the end of the line, parents behind their children."""
+        for node in reversed(path):
+            if node.states is not None:
+                self._line[node] = None
+                self._line.move_to_end(node)
+
+    def _split(self, node: _Node, at: int) -> _Node:
+        """Put a new node with the first tokens in front of a node, which keeps the others.
+
+        Returns:
+            The new one, not yet in the line.
+        """
+        assert node.parent is not None
+        front = _Node(node.tokens[:at], None, node.parent, {node.tokens[at]: node})
+        node.parent.children[node.tokens[0]] = front
+        node.parent, node.tokens = front, node.tokens[at:]
         if node.states is not None:
             # Copies, so that evicting the rear frees its memory.
-            rear.states = node.states[:, :, at:].clone()
-            node.states = node.states[:, :, :at].clone()
-        node.tokens = node.tokens[:at]
-        node.children = {rear.tokens[0]: rear}
+            front.states = node.states[:, :, :at].clone()
+            node.states = node.states[:, :, at:].clone()
+        return front
 
     def _trim(self) -> None:
         while self.held > self.budget:
-            leaf = min(self._leaves(self._root), key=lambda node: node.used)
+            leaf = next(iter(self._line))
             keep = max(0, len(leaf.tokens) - (self.held - self.budget))
             if keep:
-                self._split(leaf, keep)
-                (leaf,) = leaf.children.values()
+                front = self._split(leaf, keep)
+                self._line[front] = None
+                self._line.move_to_end(front, last=False)
+            del self._line[leaf]
             self.held -= len(leaf.tokens)
             leaf.states = None
         if self.remembered > max(self.budget, REMEMBERED):
-            self._prune(self._root)
+            self._prune()
             self.remembered = self.held
 
-    def _leaves(self, node: _Node) -> Iterator[_Node]:
-        """Nodes with states none of whose children has any."""
-        held = [child for child in node.children.values() if child.states is not None]
-        for child in held:
-            yield from self._leaves(child)
-        if node.states is not None and not held:
-            yield node
-
-    def _prune(self, node: _Node) -> None:
-        node.children = {first: child for first, child in node.children.items() if child.states is not None}
-        for child in node.children.values():
-            self._prune(child)
+    def _prune(self) -> None:
+        """Forget tokens without states."""
+        nodes = [self._root]
+        while nodes:
+            node = nodes.pop()
+            held = {first: child for first, child in node.children.items() if child.states is not None}
+            node.children = held
+            nodes += node.children.values()
 
 
 def _shared(left: Sequence[int], right: Sequence[int]) -> int:

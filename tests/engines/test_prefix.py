@@ -74,6 +74,34 @@ def test_the_least_recently_used_leaf_goes_first_from_its_end() -> None:
     assert store.find([0, 2, 2], 3).length == 2
 
 
+@given(SEQUENCES, st.integers(0, 12), st.data())
+def test_what_is_evicted_next_is_found_without_a_search(
+    sequences: list[list[int]], budget: int, data: st.DataObject
+) -> None:
+    store = PrefixStore(budget)
+    for sequence in sequences:
+        if data.draw(st.booleans()):
+            put(store, sequence)
+        else:
+            store.find(sequence, len(sequence))
+        line = list(store._line)
+        nodes = list(store._root.children.values())
+        for node in nodes:  # grows under way: all nodes
+            nodes += node.children.values()
+        assert set(line) == {node for node in nodes if node.states is not None}
+        # The head has nobody behind it in the tree, nor has anybody once those before have gone.
+        places = {node: place for place, node in enumerate(line)}
+        assert all(places[n] < places[n.parent] for n in line if n.parent in places)
+
+
+def test_a_conversation_of_thousands_of_turns_is_no_recursion() -> None:
+    store = PrefixStore(3000)
+    for length in range(1, 4000):
+        store.put([0] * length, lambda start, length=length: torch.zeros(1, 1, length - start, 1))
+    assert store.held == 3000
+    assert store.find([0] * 4000, 4000).length == 3000
+
+
 def test_a_limit_cuts_a_run() -> None:
     store = PrefixStore(10)
     put(store, [1, 2, 0, 1])
