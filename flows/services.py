@@ -91,6 +91,12 @@ def _zombies() -> AutomationCore:
     )
 
 
+def deployed(address: str) -> set[str]:
+    """Deployments that a server knows, `FLOW/NAME`."""
+    with temporary_settings({PREFECT_API_URL: address}), get_client(sync_client=True) as client:
+        return {f"{client.read_flow(each.flow_id).name}/{each.name}" for each in client.read_deployments()}
+
+
 def cancel_runs(address: str) -> int:
     """Cancel what runs in the pool and wait until its worker has ended it.
 

@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import yaml
+
 from envace.errors import EnvaceError
+from envace.files import atomic_text
 from flows import daemons
 from flows.address import HOST, STARTING, answers, api, require_free, wait_until
 
@@ -36,11 +39,11 @@ def up(port: int, folder: Path = SERVICES) -> str:
     try:
         address, is_new = _server(port, folder)
         begun += ["server"] if is_new else []
-        from flows.services import POOL, configure, environment
+        from flows.services import POOL, configure, deployed, environment
 
         configure(address)
         env = environment(address)
-        _deploy(env)
+        _deploy(deployed(address), folder / "prefect.yaml", env)
         if not daemons.recorded("worker", folder):
             begun.append("worker")
             worker = daemons.start("worker", [*PREFECT, "worker", "start", "--pool", POOL], env, folder)
@@ -76,11 +79,25 @@ def _server(port: int, folder: Path) -> tuple[str, bool]:
     return address, True
 
 
-def _deploy(env: dict[str, str]) -> None:
-    """Make the deployments of prefect.yaml known, or bring them up to date."""
+def _deploy(known: set[str], file: Path, env: dict[str, str]) -> None:
+    """Make the deployments of prefect.yaml known, or bring them up to date.
+
+    Args:
+        known: Deployments the server has, `FLOW/NAME`. Their schedules are left to their owner, who may have
+            turned one on: what is deployed with a schedule loses those it had.
+        file: Where to write what is deployed.
+        env: Environment of the command.
+    """
+    given = yaml.safe_load(Path("prefect.yaml").read_text(encoding="utf-8"))
+    for each in given["deployments"]:
+        if f"{each['entrypoint'].rpartition(':')[2]}/{each['name']}" in known:
+            del each["schedules"]
+    with atomic_text(file) as handle:
+        yaml.safe_dump(given, handle, sort_keys=False)
     done = subprocess.run(
-        [*PREFECT, "--no-prompt", "deploy", "--all"], env=env, capture_output=True, text=True
-    )
+        [*PREFECT, "--no-prompt", "deploy", "--all", "--prefect-file", str(file)],
+        env=env, capture_output=True, text=True,
+    )  # fmt: skip
     if done.returncode:
         said = [line.strip(" │|") for line in (done.stdout + done.stderr).splitlines()]
         said = [line for line in said if any(map(str.isalnum, line))]

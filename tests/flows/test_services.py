@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import psutil
@@ -82,12 +83,14 @@ def test_services_come_up_run_a_deployment_are_mended_and_go(
         worker = daemons.recorded("worker", services)
         assert server and worker
         os.kill(worker.pid, signal.SIGKILL)
+        kept = _with_schedules_of_its_owner(port)
         again = run_module(home, "flows.up", "1")  # The server stays where it is, whatever is asked for.
         assert again.returncode == 0, again.stderr
         assert f"127.0.0.1:{port}" in again.stdout
         assert daemons.recorded("server", services) == server
         mended = daemons.recorded("worker", services)
         assert mended and mended != worker
+        assert _schedules(port) == kept
     finally:
         done = run_module(home, "flows.down")
     assert done.stdout == "stopped: worker, server\n"
@@ -99,6 +102,32 @@ def test_services_come_up_run_a_deployment_are_mended_and_go(
         if (p.info["environ"] or {}).get("PREFECT_HOME") == str(home)
     ]
     assert left == []
+
+
+def _with_schedules_of_its_owner(port: int) -> set[tuple[str, bool]]:
+    """Turn the weekly retraining on, and add another schedule beside it."""
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.schedules import IntervalSchedule
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with temporary_settings({PREFECT_API_URL: api(port)}), get_client(sync_client=True) as client:
+        weekly = client.read_deployment_by_name("retrain/weekly")
+        client.update_deployment_schedule(weekly.id, weekly.schedules[0].id, active=True)
+        own = IntervalSchedule(interval=timedelta(days=30))
+        client.create_deployment_schedules(weekly.id, [(own, True)])
+    kept = _schedules(port)
+    assert len(kept) == 2 and all(active for _, active in kept)
+    return kept
+
+
+def _schedules(port: int) -> set[tuple[str, bool]]:
+    """Those of the weekly retraining, by id, with whether they are on."""
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with temporary_settings({PREFECT_API_URL: api(port)}), get_client(sync_client=True) as client:
+        weekly = client.read_deployment_by_name("retrain/weekly")
+    return {(str(each.id), each.active) for each in weekly.schedules}
 
 
 def _are_configured(port: int) -> None:
