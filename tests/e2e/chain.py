@@ -12,12 +12,13 @@ SMALL = (
     "leakage.against=[worlds]",
     "train.steps=6",
     "train.checkpoint_every=1",
+    "threads=1",  # two of them beside other work wait for each other most of the time
 )
 ENV = os.environ | {
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     "PYTHONPATH": ".",
 }
-LIMIT = 300
+LIMIT = 900
 
 
 def checkout(folder: Path) -> Path:
