@@ -59,20 +59,6 @@ def experiment(name: str, overrides: Sequence[str], checkout: Path, home: Path, 
     return Completed()
 
 
-@flow(name="experiments")
-def run_all(chosen: dict[str, list[str]], checkout: Path, home: Path, remote: bool) -> list[State]:
-    """Run experiments: one after the other here, or side by side where the workers of a cluster are."""
-    calls = [
-        (experiment.with_options(name=name, task_run_name=name), (name, overrides, checkout, home, remote))
-        for name, overrides in chosen.items()
-    ]
-    if not remote:
-        return [each(*given, return_state=True) for each, given in calls]
-    futures = [each.submit(*given) for each, given in calls]
-    wait(futures)
-    return [future.state for future in futures]
-
-
 @flow(name="sweep")
 def sweep(name: str, sets: list[list[str]], shown: str = "metrics/evaluate/", cluster: str = "") -> State:
     """Run an experiment for each set of overrides that has none yet at the checkout's last commit.
@@ -95,7 +81,7 @@ def sweep(name: str, sets: list[list[str]], shown: str = "metrics/evaluate/", cl
             known = experiments(tree)
             labels = {experiment_name(name, overrides): overrides for overrides in sets}
             missing = {label: overrides for label, overrides in labels.items() if label not in known}
-            every = on_cluster(run_all, cluster) if cluster else run_all
+            every = on_cluster(_run_all, cluster) if cluster else _run_all
             states = every(missing, checkout, home, bool(cluster))
             with contextlib.chdir(tree):
                 rows = table(name, sets, shown)
@@ -105,6 +91,20 @@ def sweep(name: str, sets: list[list[str]], shown: str = "metrics/evaluate/", cl
     if failures := [str(state.message) for state in states if not state.is_completed()]:
         return Failed(message=f"{len(failures)} of {len(sets)} failed, first: {failures[0]}")
     return Completed(message=f"{len(sets)} experiments; dvc exp show has them all")
+
+
+@flow(name="experiments")
+def _run_all(chosen: dict[str, list[str]], checkout: Path, home: Path, remote: bool) -> list[State]:
+    """Run experiments: one after the other here, or side by side where the workers of a cluster are."""
+    calls = [
+        (experiment.with_options(name=name, task_run_name=name), (name, overrides, checkout, home, remote))
+        for name, overrides in chosen.items()
+    ]
+    if not remote:
+        return [each(*given, return_state=True) for each, given in calls]
+    futures = [each.submit(*given) for each, given in calls]
+    wait(futures)
+    return [future.state for future in futures]
 
 
 def experiment_name(sweep_name: str, overrides: Sequence[str]) -> str:

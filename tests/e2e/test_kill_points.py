@@ -24,7 +24,8 @@ def test_twenty_random_kills_end_like_an_uninterrupted_run(tmp_path: Path) -> No
     straight, killed = checkout(tmp_path / "straight"), checkout(tmp_path / "killed")
     spans = undisturbed(straight)
     order = list(spans)
-    points = sorted(random.Random(SEED).uniform(0, sum(spans.values())) for _ in range(POINTS))
+    chance = random.Random(SEED)
+    points = sorted(chance.uniform(0, sum(spans.values())) for _ in range(POINTS))
     struck = []
     for stage, seconds in moments(points, spans):
         with chain(killed) as running:
