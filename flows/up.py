@@ -88,10 +88,14 @@ def _deploy(known: set[str], file: Path, env: dict[str, str]) -> None:
         file: Where to write what is deployed.
         env: Environment of the command.
     """
-    given = yaml.safe_load(Path("prefect.yaml").read_text(encoding="utf-8"))
-    for each in given["deployments"]:
-        if f"{each['entrypoint'].rpartition(':')[2]}/{each['name']}" in known:
-            del each["schedules"]
+    try:
+        given = yaml.safe_load(Path("prefect.yaml").read_text(encoding="utf-8"))
+        for each in given["deployments"]:
+            if f"{each['entrypoint'].rpartition(':')[2]}/{each['name']}" in known:
+                each.pop("schedules", None)
+    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise EnvaceError(f"prefect.yaml cannot be read: {reason}", "see docs/operations.md") from error
     with atomic_text(file) as handle:
         yaml.safe_dump(given, handle, sort_keys=False)
     done = subprocess.run(

@@ -58,6 +58,19 @@ def test_a_port_that_is_let_go_of_in_a_moment_is_waited_for() -> None:
     require_free(holder.getsockname()[1])
 
 
+@pytest.mark.parametrize("text", ["deployments: [", "deployments: [{name: x}]", "[]"])
+def test_unreadable_deployments_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    from flows.up import _deploy
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prefect.yaml").write_text(text)
+    with pytest.raises(EnvaceError, match=r"prefect\.yaml cannot be read: .") as error:
+        _deploy(set(), tmp_path / "out.yaml", {})
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.slow
 def test_services_come_up_run_a_deployment_are_mended_and_go(
     project: Path, tmp_path: Path, port: int
