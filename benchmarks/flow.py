@@ -1,14 +1,15 @@
 """What running the workflow as a Prefect flow costs over `dvc repro`.
 
-    python benchmarks/flow.py [--rounds 3] [--real]
+    python benchmarks/flow.py [--rounds 3] [--real PAIRS] [--params profile=smoke]
 
 `flow_overhead_cached`: seconds that `python -m flows.replicate` takes longer than `dvc repro` where
-nothing is left to do, by turns, in this checkout, which must be up to date. `--real` adds
-`flow_overhead_real`: percent that a whole run of the smoke profile takes longer, each in a clone and
-a DVC cache of its own, one run of each.
+nothing is left to do, by turns, in this checkout, which is first brought up to date. `--real` adds
+`flow_overhead_real`: percent that a whole run takes longer, each in a clone and a DVC cache of its
+own, by turns; both must write the same `dvc.lock`. The default profile takes a quarter of an hour a run.
 """
 
 import argparse
+import hashlib
 import os
 import subprocess
 import sys
@@ -32,25 +33,43 @@ def main() -> None:
     """Measure, print a RESULT line each, write JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--real", action="store_true")
+    parser.add_argument("--real", type=int, default=0, metavar="PAIRS")
+    parser.add_argument("--params", nargs="*", default=[], help="what a real run changes of params.yaml")
     arguments = parser.parse_args()
     seconds(DVC, ROOT)  # whatever is not up to date is made first
     pairs = [(seconds(DVC, ROOT), seconds(FLOW, ROOT)) for _ in range(arguments.rounds)]
     plain, flow = (median(times) for times in zip(*pairs, strict=True))
     report("flow_overhead_cached", flow - plain, "s", 15, dvc=plain, flow=flow)
+    times: dict[str, list[float]] = {"dvc": [], "flow": []}
+    locks = set()
+    for pair in range(arguments.real):
+        # What warms up or slows down the machine over time meets both alike.
+        for name in ("dvc", "flow") if pair % 2 == 0 else ("flow", "dvc"):
+            took, lock = whole_run(DVC if name == "dvc" else FLOW, arguments.params)
+            times[name].append(took)
+            locks.add(lock)
+            print(f"{name}: {took:.1f} s, dvc.lock {hashlib.md5(lock).hexdigest()[:8]}", flush=True)
     if arguments.real:
-        times = []
-        for command in (DVC, FLOW):
-            with tempfile.TemporaryDirectory() as folder:
-                clone = Path(folder) / "clone"
-                subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-                (clone / ".harness").symlink_to(ROOT / ".harness")
-                params = [sys.executable, "-m", "envace.cli", "params", "profile=smoke"]
-                subprocess.run(params, cwd=clone, env=ENV, check=True)
-                times.append(seconds(command, clone))
-        report(
-            "flow_overhead_real", 100 * (times[1] / times[0] - 1), "percent", 3, dvc=times[0], flow=times[1]
-        )
+        if len(locks) > 1:
+            sys.exit("not measured: the runs wrote different dvc.lock files")
+        plain, flow = sum(times["dvc"]), sum(times["flow"])
+        report("flow_overhead_real", 100 * (flow / plain - 1), "percent", 3, dvc=plain, flow=flow)
+
+
+def whole_run(command: list[str], changes: list[str]) -> tuple[float, bytes]:
+    """Run the chain from nothing in a clone.
+
+    Returns:
+        How long it took, and the lock that it wrote.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        clone = Path(folder) / "clone"
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+        (clone / ".harness").symlink_to(ROOT / ".harness")
+        if changes:
+            params = [sys.executable, "-m", "envace.cli", "params", *changes]
+            subprocess.run(params, cwd=clone, env=ENV, check=True)
+        return seconds(command, clone), (clone / "dvc.lock").read_bytes()
 
 
 def seconds(command: list[str], folder: Path) -> float:

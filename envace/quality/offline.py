@@ -1,11 +1,22 @@
-"""Data Docs that can be read without a network.
+"""Data Docs that can be read without a network, and that are the same files after the same run.
 
 Great Expectations takes styles and scripts from the web and lets a script fill the index. What is added
-here comes first on each page, so that where the web is reached its styles have the last word.
+here comes first on each page, so that where the web is reached its styles have the last word. It also
+writes the hour and random ids into each page; a stage whose output is never twice the same would make
+everything after it stale.
 """
 
 import html
+import re
+from datetime import UTC, datetime
 from pathlib import Path
+
+NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+"""Run time to give to every validation; it names folders and is not shown."""
+_STAMP = re.compile(r"\d{8}T\d{6}\.\d{6}Z")
+_SHOWN = re.compile(r"19(?:69-12-31|70-01-01)T[\d:]{8}Z|(?<='run_time': ')[^']*")
+"""Where the page says the run time, in the machine's own zone."""
+_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; color: #1d2733; margin: 0 1.5rem 4rem; }
@@ -23,15 +34,22 @@ i.fa-times::before { content: "\\2717"; color: #b3261e; }
 """
 
 
-def readable(site: Path) -> None:
-    """Add the style to every page of a site, and links to its other pages to the index."""
+def settle(site: Path) -> None:
+    """Take times and random ids out of every page of a site; add the style, and links to the index."""
     pages = sorted(site.rglob("*.html"))
     for page in pages:
-        text = page.read_text(encoding="utf-8")
+        text = _timeless(page.read_text(encoding="utf-8"))
         text = text.replace("<head>", f"<head>\n<style>{STYLE}</style>", 1)
         if page == site / "index.html":
             text = text.replace("<body>", f"<body>\n{_links(site, pages)}", 1)
         page.write_text(text, encoding="utf-8")
+
+
+def _timeless(text: str) -> str:
+    """A page without the time it was written at; its ids are numbered as they first appear."""
+    text = _SHOWN.sub("not kept", _STAMP.sub(f"{NO_TIME:%Y%m%dT%H%M%S.%fZ}", text))
+    ids: dict[str, str] = {}
+    return _ID.sub(lambda found: ids.setdefault(found[0], f"id-{len(ids)}"), text)
 
 
 def _links(site: Path, pages: list[Path]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from envace.files import atomic_folder
-from envace.quality.offline import readable
+from envace.quality.offline import NO_TIME, settle
 from envace.quality.suite import Requirement
 
 if TYPE_CHECKING:
@@ -66,9 +66,9 @@ def validate(frame: "pd.DataFrame", built: Sequence[Requirement], docs_dir: Path
             actions=[UpdateDataDocsAction(name="data_docs")],
         )
         outcome = context.checkpoints.add(checkpoint).run(
-            batch_parameters={"dataframe": frame}, run_id=RunIdentifier(run_name=name)
+            batch_parameters={"dataframe": frame}, run_id=RunIdentifier(run_name=name, run_time=NO_TIME)
         )
-        readable(folder)
+        settle(folder)
     (validation,) = outcome.run_results.values()
     configs = [(result.expectation_config, result) for result in validation.results]
     results = {config.meta["number"]: result for config, result in configs if config}

@@ -2,6 +2,7 @@
 
 import socket
 import tempfile
+import time
 from pathlib import Path
 
 import pytest
@@ -290,3 +291,20 @@ def test_data_docs_can_be_read_without_a_network(tmp_path: Path) -> None:
         assert f'<a href="{page.relative_to(tmp_path / "docs").as_posix()}">' in index
         style, web = (page.read_text().index(text) for text in ("<style>", 'href="https://'))
         assert style < web  # what comes from the web has the last word where it comes
+
+
+def test_the_same_check_at_another_hour_writes_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weak = [*rows("agenda", "move", 20, 10), *rows("shop", "quote", 30, 0)]
+    for zone in ("UTC0", "EST5"):
+        monkeypatch.setenv("TZ", zone)
+        time.tzset()
+        check(weak, THRESHOLDS, tmp_path / zone)
+    monkeypatch.undo()
+    time.tzset()
+    pages = [
+        {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        for root in (tmp_path / "UTC0", tmp_path / "EST5")
+    ]
+    assert pages[0] == pages[1]
