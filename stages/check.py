@@ -9,7 +9,7 @@ from typing import Literal, cast, get_args
 
 from envace.files import write_json
 from envace.params import Params
-from envace.quality import RehearsedOutput, Thresholds, check, rehearsed_output
+from envace.quality import RehearsedOutput, Thresholds, check, first_call, rehearsed_output
 from envace.trajectory import Task, iter_records, write_records
 from envace.worlds import WORLDS
 from stages.base import METRICS, argument, run, use_torch
@@ -18,10 +18,11 @@ Policy = Literal["warmup", "trained"]
 
 
 def main(params: Params, policy: Policy) -> None:
-    """Rehearse every held-out call and validate the outcome."""
+    """Rehearse every held-out call, act once where one call decides, and validate both."""
     from envace.chat import load_template, make_layout
     from envace.engines.hf import HFEngine
     from envace.models.build import load
+    from envace.rollout.first_call import first_calls
     from envace.rollout.predict import held_out_calls, predict
 
     use_torch(params)
@@ -46,6 +47,11 @@ def main(params: Params, policy: Policy) -> None:
         )
         for item, prediction in zip(calls, predict(engine, template, calls, layout=layout), strict=True)
     ]
+    committing = [task for task in tasks if WORLDS[task.world].commit_once and task.world in params.worlds]
+    called = [
+        first_call(policy, task, step.call, step.response) if step else first_call(policy, task, None)
+        for task, step in zip(committing, first_calls(engine, template, committing), strict=True)
+    ]
     gate = params.gate
     thresholds = Thresholds(
         worlds=gate.worlds,
@@ -63,11 +69,12 @@ def main(params: Params, policy: Policy) -> None:
         min_rows=gate.min_rows,
         measures=gate.measures,
         reported=gate.reported,
+        first_calls=gate.first_calls,
         drift=gate.drift,
     )
     accepted = list(iter_records(gate.accepted, RehearsedOutput)) if gate.accepted else []
     folder = Path("quality")
-    result = check(rows, thresholds, folder / f"{policy}_docs", accepted)
+    result = check(rows, thresholds, folder / f"{policy}_docs", accepted, called)
     write_records(folder / f"{policy}_rehearsed.jsonl", rows)
     write_json(folder / f"{policy}.json", result.model_dump(mode="json"))
     agreement = result.agreement
@@ -77,6 +84,7 @@ def main(params: Params, policy: Policy) -> None:
             "passed": result.passed,
             "environment_agreement": agreement.overall.share,
             "worlds": {name: share.share for name, share in agreement.worlds.items()},
+            "first_calls_accepted": {name: share.share for name, share in result.first_calls.items()},
             "failures": len(result.failures),
             "warnings": len(result.warnings),
         },

@@ -51,6 +51,8 @@ class GateParams(Section):
     it is not the registry's."""
     reported: tuple[str, ...]
     """Measures, or `drift`, that are shown and stop nothing."""
+    first_calls: float = Field(gt=0, le=1)
+    """Least share of first calls that the world carries out, per commit-once world."""
     drift: float = Field(gt=0)
     """Largest population stability index against the accepted run."""
     accepted: str | None

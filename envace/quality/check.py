@@ -13,6 +13,7 @@ from pydantic import Field
 
 from envace.errors import EnvaceError
 from envace.quality.drift import drifts
+from envace.quality.first_calls import FirstCall
 from envace.quality.measures import MEASURES
 from envace.quality.records import RehearsedOutput
 from envace.quality.suite import DRIFT, Thresholds, requirements
@@ -64,6 +65,8 @@ class QualityResult(Record):
     """The same for what is only reported, and what was not checked."""
     measures: dict[str, dict[str, Share]] = Field(default_factory=dict)
     """Share of responses that keep each measure, by measure and `world.tool`."""
+    first_calls: dict[str, Share] = Field(default_factory=dict)
+    """Share of first calls that the world carries out, by commit-once world."""
     drift: dict[str, float] = Field(default_factory=dict)
     """Population stability index of each distribution against the accepted run; empty without one."""
     agreement: Agreement
@@ -77,6 +80,7 @@ def check(
     thresholds: Thresholds,
     docs_dir: Path | str,
     accepted: Sequence[RehearsedOutput] = (),
+    first_calls: Sequence[FirstCall] = (),
 ) -> QualityResult:
     """Validate rehearsed outputs and build their Data Docs; a low quality does not raise.
 
@@ -85,11 +89,12 @@ def check(
         thresholds: What passes.
         docs_dir: Folder of the Data Docs; replaced whole, so old validations never pile up.
         accepted: Outputs of the last accepted run, to measure drift against.
+        first_calls: What the same policy calls first where one call decides.
 
     Raises:
         EnvaceError: There are no rows, two policies are mixed, or a gated world lists no tools.
     """
-    policies = sorted({row.policy for row in rows})
+    policies = sorted({row.policy for row in rows} | {call.policy for call in first_calls})
     if len(policies) != 1:
         found = " and ".join(policies) if policies else "no rehearsed outputs"
         raise EnvaceError(f"quality check: {found}, where one policy's rows are due", "check one policy")
@@ -97,8 +102,8 @@ def check(
         if not thresholds.tools.get(world):
             raise EnvaceError(f"quality check: gated world {world} lists no tools", "mend gate.worlds")
     drift = drifts(accepted, rows) if accepted else {}
-    built = requirements(rows, thresholds, drift)
-    verdicts = validate(table(rows, thresholds, drift), built, Path(docs_dir), policies[0])
+    built = requirements(rows, thresholds, drift, first_calls)
+    verdicts = validate(table(rows, thresholds, drift, first_calls), built, Path(docs_dir), policies[0])
     evaluated = sum(not verdict.error for verdict in verdicts)
     unmet = sorted((v for v in verdicts if not v.met), key=lambda v: v.rank)
     failures = [v.line for v in unmet if v.requirement.gates or v.error]
@@ -114,6 +119,7 @@ def check(
         failures=tuple(failures),
         warnings=tuple(warnings),
         measures=measures(rows),
+        first_calls=_by_world(first_calls),
         drift=drift,
         agreement=agreement(rows, thresholds),
         docs=(Path(docs_dir) / "index.html").as_posix(),
@@ -160,10 +166,22 @@ def measures(rows: Sequence[RehearsedOutput]) -> dict[str, dict[str, Share]]:
     }
 
 
+def _by_world(first_calls: Sequence[FirstCall]) -> dict[str, Share]:
+    """Share of accepted calls."""
+    flags: dict[str, list[bool]] = {}
+    for item in first_calls:
+        flags.setdefault(item.world, []).append(item.accepted)
+    return {world: _share(flags[world]) for world in sorted(flags)}
+
+
 def table(
-    rows: Sequence[RehearsedOutput], thresholds: Thresholds, drift: Mapping[str, float] = MappingProxyType({})
+    rows: Sequence[RehearsedOutput],
+    thresholds: Thresholds,
+    drift: Mapping[str, float] = MappingProxyType({}),
+    first_calls: Sequence[FirstCall] = (),
 ) -> "pd.DataFrame":
-    """The rows as a table, with a column for every measure and drift, and one more: is the tool known?"""
+    """The rows as a table, with a column for every measure and drift, and one more: is the tool known?
+    First calls are rows of their own, whose other columns are empty."""
     import pandas as pd
 
     known = {(world, tool) for world, tools in thresholds.tools.items() for tool in tools}
@@ -178,6 +196,7 @@ def table(
             | {"known": (row.world, row.tool) in known}
             for row in rows
         ]
+        + [{"world": item.world, "task_id": item.task_id, "accepted": item.accepted} for item in first_calls]
     )
 
 

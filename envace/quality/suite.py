@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
 
+from envace.quality.first_calls import FirstCall
 from envace.quality.measures import MEASURES
 from envace.quality.records import RehearsedOutput
 from envace.trajectory.records import Record
@@ -52,6 +53,8 @@ class Thresholds(Record):
     it is not the registry's. Required of tools to which the measure applies at least `min_rows` times."""
     reported: tuple[str, ...] = ()
     """Measures, or `drift`, that are shown and never stop anything."""
+    first_calls: float = Field(default=0.50, gt=0, le=1)
+    """Share of first calls that the world carries out, per commit-once world."""
     drift: float = Field(default=0.25, gt=0)
     """Largest population stability index against the accepted run, where there is one."""
 
@@ -122,9 +125,13 @@ class Requirement:
 
 
 def requirements(
-    rows: Sequence[RehearsedOutput], thresholds: Thresholds, drifts: Iterable[str] = ()
+    rows: Sequence[RehearsedOutput],
+    thresholds: Thresholds,
+    drifts: Iterable[str] = (),
+    first_calls: Sequence[FirstCall] = (),
 ) -> list[Requirement]:
-    """All conditions on these rows, the same for equal thresholds and kinds of rows; one for each drift."""
+    """All conditions on these rows, the same for equal thresholds and kinds of rows; one for each drift
+    and each world of the first calls."""
     t = thresholds
     gated = {"world": t.worlds}
     names = [(world, tool) for world, tools in sorted(t.tools.items()) for tool in sorted(tools)]
@@ -150,6 +157,8 @@ def requirements(
             found.append(Requirement("valid", group, where, t.valid, "valid"))
         if world in t.worlds:
             found.append(Requirement("agreement", group, where | CORE, t.tool_agreement, "agrees"))
+    for world in sorted({item.world for item in first_calls}):
+        found.append(Requirement("first calls accepted", world, {"world": world}, t.first_calls, "accepted"))
     return [*found, *_measured(rows, t), *(_drift(name, t) for name in drifts)]
 
 

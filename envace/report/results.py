@@ -186,6 +186,9 @@ def gate(summary: Mapping[str, Any]) -> Section:
         for name in results["trained"]["agreement"][kind]:
             cells = (results[policy]["agreement"][kind].get(name) for policy in POLICIES)
             rows.append((f"agreement, {name}", *map(_agreement, cells)))
+    for name in results["trained"]["first_calls"]:
+        cells = (results[policy]["first_calls"].get(name) for policy in POLICIES)
+        rows.append((f"first calls that {name} accepts", *map(_agreement, cells)))
     failures = [f"{POLICIES[p]}: {line}" for p in POLICIES for line in results[p]["failures"]]
     return Section(
         "Quality gate",

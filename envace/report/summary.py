@@ -36,6 +36,7 @@ def summarize(inputs: Inputs) -> dict[str, Any]:
                 "failures": list(result.failures),
                 "docs": result.docs,
                 "agreement": _plain(result.agreement),
+                "first_calls": {world: _plain(share) for world, share in result.first_calls.items()},
             }
             for policy, result in inputs.quality.items()
         },

@@ -160,6 +160,7 @@ def quality(policy: str, share: float, courier: float) -> dict:
             worlds={"store": Share(share=share, n=8), "courier": Share(share=courier, n=4)},
             tools={"store.order": Share(share=share, n=8)},
         ),
+        first_calls={"courier": Share(share=0.75, n=4)},
         docs=f"quality/{policy}_docs/index.html",
     ).model_dump(mode="json")
 

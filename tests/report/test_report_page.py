@@ -90,6 +90,12 @@ class Page(HTMLParser):
             self.addresses += [value or ""] if name in ("src", "href", "xlink:href", "action") else []
 
 
+def test_the_gate_shows_what_either_role_was_judged_by(folder: Path) -> None:
+    text = (folder / "report.md").read_text(encoding="utf-8").replace("\N{NO-BREAK SPACE}", " ")
+    assert "| agreement, courier | 25.0 % of 4 | 100.0 % of 4 |" in text
+    assert "| first calls that courier accepts | 75.0 % of 4 | 75.0 % of 4 |" in text
+
+
 def test_the_page_is_self_contained_and_well_formed(folder: Path) -> None:
     text = (folder / "index.html").read_text(encoding="utf-8")
     page = Page(text)
