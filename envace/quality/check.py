@@ -17,7 +17,7 @@ from envace.quality.first_calls import FirstCall
 from envace.quality.measures import MEASURES
 from envace.quality.records import RehearsedOutput
 from envace.quality.suite import DRIFT, Thresholds, requirements
-from envace.quality.validation import validate
+from envace.quality.validation import judged, validate
 from envace.trajectory.records import Record
 
 if TYPE_CHECKING:
@@ -104,17 +104,12 @@ def check(
     drift = drifts(accepted, rows) if accepted else {}
     built = requirements(rows, thresholds, drift, first_calls)
     verdicts = validate(table(rows, thresholds, drift, first_calls), built, Path(docs_dir), policies[0])
-    evaluated = sum(not verdict.error for verdict in verdicts)
-    unmet = sorted((v for v in verdicts if not v.met), key=lambda v: v.rank)
-    failures = [v.line for v in unmet if v.requirement.gates or v.error]
-    warnings = [v.line for v in unmet if not v.requirement.gates and not v.error]
-    if evaluated != len(built):
-        failures.insert(0, f"only {evaluated} of {len(built)} expectations were evaluated")
+    failures, warnings = judged(verdicts)
     return QualityResult(
         policy=policies[0],
         rows=len(rows),
         passed=not failures,
-        evaluated=evaluated,
+        evaluated=sum(not verdict.error for verdict in verdicts),
         expected=len(built),
         failures=tuple(failures),
         warnings=tuple(warnings),

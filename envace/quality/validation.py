@@ -68,13 +68,30 @@ def validate(frame: "pd.DataFrame", built: Sequence[Requirement], docs_dir: Path
         outcome = context.checkpoints.add(checkpoint).run(
             batch_parameters={"dataframe": frame}, run_id=RunIdentifier(run_name=name, run_time=NO_TIME)
         )
-        settle(folder)
-    (validation,) = outcome.run_results.values()
-    configs = [(result.expectation_config, result) for result in validation.results]
-    results = {config.meta["number"]: result for config, result in configs if config}
-    return [
-        _verdict(requirement, results.get(number), len(frame)) for number, requirement in enumerate(built)
-    ]
+        (validation,) = outcome.run_results.values()
+        configs = [(result.expectation_config, result) for result in validation.results]
+        results = {config.meta["number"]: result for config, result in configs if config}
+        verdicts = [
+            _verdict(requirement, results.get(number), len(frame)) for number, requirement in enumerate(built)
+        ]
+        failures, warnings = judged(verdicts)
+        settle(
+            folder,
+            f"Quality gate: {'failed' if failures else 'passed'}",
+            [*failures, *(f"{line}, reported only" for line in warnings)],
+        )
+    return verdicts
+
+
+def judged(verdicts: Sequence[Verdict]) -> tuple[list[str], list[str]]:
+    """What fails, and what is only reported: a line each, the worst tool first, then the wider groups."""
+    unmet = sorted((verdict for verdict in verdicts if not verdict.met), key=lambda verdict: verdict.rank)
+    failures = [v.line for v in unmet if v.requirement.gates or v.error]
+    warnings = [v.line for v in unmet if not v.requirement.gates and not v.error]
+    evaluated = sum(not verdict.error for verdict in verdicts)
+    if evaluated != len(verdicts):
+        failures.insert(0, f"only {evaluated} of {len(verdicts)} expectations were evaluated")
+    return failures, warnings
 
 
 def _config(docs_dir: Path) -> Any:

@@ -134,6 +134,9 @@ def test_a_measure_that_is_only_reported_stops_nothing_and_the_docs_say_so(tmp_p
     gate(result)
     (suite,) = (tmp_path / "docs/expectations").glob("*.html")
     assert "echo at least 0.8 (reported only: it stops nothing)" in suite.read_text(encoding="utf-8")
+    (validation,) = (tmp_path / "docs/validations").rglob("*.html")
+    told = "Quality gate: passed</strong><ul><li>shop.quote: echo 0.00 &lt; 0.80 (n=6), reported only</li>"
+    assert told in validation.read_text(encoding="utf-8")
 
 
 def test_a_measure_is_required_where_it_applies_often_enough(tmp_path: Path) -> None:
@@ -289,6 +292,7 @@ def test_data_docs_can_be_read_without_a_network(tmp_path: Path) -> None:
     assert len(pages) == 2  # the suite and its validation
     for page in pages:
         assert f'<a href="{page.relative_to(tmp_path / "docs").as_posix()}">' in index
+        assert "<strong>Quality gate: passed</strong>" in page.read_text()
         style, web = (page.read_text().index(text) for text in ("<style>", 'href="https://'))
         assert style < web  # what comes from the web has the last word where it comes
 
