@@ -1,12 +1,9 @@
 """What DVC knows about the checkout in the current folder: its stages and its metrics."""
 
-import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from envace.errors import EnvaceError
-from flows.commands import dvc
 
 
 def stage_names() -> list[str]:
@@ -35,18 +32,19 @@ def up_to_date() -> set[str]:
         EnvaceError: DVC cannot say.
     """
     import networkx
+    from dvc.exceptions import DvcException
     from dvc.repo import Repo
 
-    changed = set(json.loads(dvc("status", "--json", cwd=Path())))
-    with Repo() as repo:
-        graph = repo.index.graph
-        return {
-            stage.addressing
-            for stage in graph
-            if changed.isdisjoint(
-                {stage.addressing, *(s.addressing for s in networkx.descendants(graph, stage))}
-            )
-        }
+    try:
+        with Repo() as repo:
+            changed, graph = set(repo.status()), repo.index.graph
+    except DvcException as error:
+        raise EnvaceError(str(error).replace("\n", " ").strip(), "see `dvc status`") from error
+    return {
+        stage.addressing
+        for stage in graph
+        if changed.isdisjoint({stage.addressing, *(s.addressing for s in networkx.descendants(graph, stage))})
+    }
 
 
 def metrics(revision: str | None = None) -> list[dict[str, Any]]:

@@ -5,10 +5,18 @@ from typing import Any
 
 from prefect import Flow
 from prefect.client.schemas.objects import State
-from prefect.settings import PREFECT_API_URL
+from prefect.settings import (
+    PREFECT_API_URL,
+    PREFECT_LOGGING_TO_API_BATCH_INTERVAL,
+    temporary_settings,
+)
 
 from envace.errors import EnvaceError
 from flows.address import require_server
+
+SELDOM = 10.0
+"""Seconds between uploads of the log to a server of the flow's own: nobody can look at it meanwhile, and
+each upload takes time from the stage."""
 
 
 def run(flow: Flow[..., State], **parameters: Any) -> int:
@@ -18,8 +26,9 @@ def run(flow: Flow[..., State], **parameters: Any) -> int:
         0; 1 after a failure, which is one line; 130 when interrupted.
     """
     try:
-        require_server(PREFECT_API_URL.value())
-        state: State = flow(**parameters, return_state=True)
+        require_server(address := PREFECT_API_URL.value())
+        with temporary_settings({} if address else {PREFECT_LOGGING_TO_API_BATCH_INTERVAL: SELDOM}):
+            state: State = flow(**parameters, return_state=True)
     except EnvaceError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
