@@ -245,6 +245,13 @@ def test_every_input_of_a_stage_is_in_git_or_comes_from_a_stage(graph: list[Any]
                 assert relative(dep.fs_path) in known, f"{stage_.addressing} needs {dep}"
 
 
+def test_what_python_compiles_does_not_make_a_stage_stale() -> None:
+    compiled = ["envace/quality/__pycache__/check.cpython-311.pyc", "stages/__pycache__/x.pyc"]
+    command = [sys.executable, "-m", "dvc", "check-ignore", *compiled]
+    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert checked.stdout.split() == compiled
+
+
 def test_every_output_is_ignored_by_git(graph: list[Any]) -> None:
     outs = [relative(out.fs_path).as_posix() for stage in graph for out in stage.outs]
     assert len(outs) == len(set(outs)) > len(graph)
