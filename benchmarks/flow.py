@@ -1,12 +1,13 @@
 """What running the workflow as a Prefect flow costs over `dvc repro`.
 
-    python benchmarks/flow.py [--rounds 3] [--real PAIRS] [--params profile=smoke]
+    python -m benchmarks.flow [--rounds 3] [--real PAIRS] [--params profile=smoke]
 
 `flow_overhead_cached`: seconds that `python -m flows.replicate` takes longer than `dvc repro` where
 nothing is left to do, by turns, in this checkout, which is first brought up to date. `--real` adds
 `flow_overhead_real`: percent that a whole run takes longer, each in a clone and a DVC cache of its
-own, by turns; both must write the same `dvc.lock`. Prefect's database is there already, as every flow but
-the first finds it. The default profile takes a quarter of an hour a run.
+own. The two runs of a pair take turns of some seconds (`benchmarks.slices`) and must write the same
+`dvc.lock`. Prefect's database is there already, as every flow but the first finds it. A pair of the default
+profile takes half an hour.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import time
 from pathlib import Path
 from statistics import median
 
+from benchmarks.slices import Run, by_turns
 from envace.files import write_json
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,43 +39,57 @@ def main() -> None:
     parser.add_argument("--real", type=int, default=0, metavar="PAIRS")
     parser.add_argument("--params", nargs="*", default=[], help="what a real run changes of params.yaml")
     arguments = parser.parse_args()
-    seconds(DVC, ROOT)  # whatever is not up to date is made first
-    pairs = [(seconds(DVC, ROOT), seconds(FLOW, ROOT)) for _ in range(arguments.rounds)]
-    plain, flow = (median(times) for times in zip(*pairs, strict=True))
-    report("flow_overhead_cached", flow - plain, "s", 15, dvc=plain, flow=flow)
-    times: dict[str, list[float]] = {"dvc": [], "flow": []}
-    locks = set()
-    for pair in range(arguments.real):
-        # What warms up or slows down the machine over time meets both alike.
-        for name in ("dvc", "flow") if pair % 2 == 0 else ("flow", "dvc"):
-            took, lock = whole_run(DVC if name == "dvc" else FLOW, arguments.params)
-            times[name].append(took)
-            locks.add(lock)
-            print(f"{name}: {took:.1f} s, dvc.lock {hashlib.md5(lock).hexdigest()[:8]}", flush=True)
+    if arguments.rounds:
+        seconds(DVC, ROOT)  # whatever is not up to date is made first
+        pairs = [(seconds(DVC, ROOT), seconds(FLOW, ROOT)) for _ in range(arguments.rounds)]
+        plain, flow = (median(times) for times in zip(*pairs, strict=True))
+        report("flow_overhead_cached", flow - plain, "s", 15, dvc=plain, flow=flow)
     if arguments.real:
-        if len(locks) > 1:
-            sys.exit("not measured: the runs wrote different dvc.lock files")
-        plain, flow = sum(times["dvc"]), sum(times["flow"])
+        pairs = [real_pair(arguments.params, swapped=bool(pair % 2)) for pair in range(arguments.real)]
+        plain, flow = (sum(times) for times in zip(*pairs, strict=True))
         report("flow_overhead_real", 100 * (flow / plain - 1), "percent", 3, dvc=plain, flow=flow)
 
 
-def whole_run(command: list[str], changes: list[str]) -> tuple[float, bytes]:
-    """Run the chain from nothing in a clone.
+def real_pair(changes: list[str], swapped: bool) -> tuple[float, float]:
+    """Run the chain from nothing, by DVC and as a flow, each in a clone.
+
+    Args:
+        changes: Of params.yaml.
+        swapped: The flow takes the first turn.
 
     Returns:
-        How long it took, and the lock that it wrote.
+        Seconds by DVC and as a flow.
     """
     with tempfile.TemporaryDirectory() as folder:
-        clone = Path(folder) / "clone"
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-        (clone / ".harness").symlink_to(ROOT / ".harness")
-        if changes:
-            params = [sys.executable, "-m", "envace.cli", "params", *changes]
-            subprocess.run(params, cwd=clone, env=ENV, check=True)
-        home = {"PREFECT_HOME": str(clone / ".prefect")}
-        upgrade = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "--yes"]
-        subprocess.run(upgrade, cwd=clone, env=ENV | home, check=True, capture_output=True)
-        return seconds(command, clone), (clone / "dvc.lock").read_bytes()
+        plain, flow = (prepared(Path(folder, name), changes) for name in ("dvc", "flow"))
+        runs = [Run(DVC, plain, ENV), Run(FLOW, flow, ENV | home(flow))]
+        by_turns(runs[::-1] if swapped else runs)
+        for run in runs:
+            if run.process and run.process.returncode:
+                sys.exit(f"not measured: {' '.join(run.command)} failed: {run.said().strip()[-500:]}")
+        locks = [hashlib.md5((clone / "dvc.lock").read_bytes()).hexdigest() for clone in (plain, flow)]
+        told = [f"{run.seconds:.1f} s, dvc.lock {lock[:8]}" for run, lock in zip(runs, locks, strict=True)]
+        print(f"dvc: {told[0]}\nflow: {told[1]}", flush=True)
+        if locks[0] != locks[1]:
+            sys.exit("not measured: the runs wrote different dvc.lock files")
+        return runs[0].seconds, runs[1].seconds
+
+
+def prepared(clone: Path, changes: list[str]) -> Path:
+    """A clone that has never run."""
+    subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+    (clone / ".harness").symlink_to(ROOT / ".harness")
+    if changes:
+        params = [sys.executable, "-m", "envace.cli", "params", *changes]
+        subprocess.run(params, cwd=clone, env=ENV, check=True)
+    upgrade = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "--yes"]
+    subprocess.run(upgrade, cwd=clone, env=ENV | home(clone), check=True, capture_output=True)
+    return clone
+
+
+def home(clone: Path) -> dict[str, str]:
+    """Where Prefect keeps its database for a clone."""
+    return {"PREFECT_HOME": str(clone / ".prefect")}
 
 
 def seconds(command: list[str], folder: Path) -> float:

@@ -25,28 +25,6 @@ def stage_names() -> list[str]:
         raise EnvaceError(str(error).replace("\n", " ").strip(), "see `dvc stage list`") from error
 
 
-def up_to_date() -> set[str]:
-    """Stages that need not run, nor any that they depend on: what one look by DVC finds.
-
-    Raises:
-        EnvaceError: DVC cannot say.
-    """
-    import networkx
-    from dvc.exceptions import DvcException
-    from dvc.repo import Repo
-
-    try:
-        with Repo() as repo:
-            changed, graph = set(repo.status()), repo.index.graph
-    except DvcException as error:
-        raise EnvaceError(str(error).replace("\n", " ").strip(), "see `dvc status`") from error
-    return {
-        stage.addressing
-        for stage in graph
-        if changed.isdisjoint({stage.addressing, *(s.addressing for s in networkx.descendants(graph, stage))})
-    }
-
-
 def metrics(revision: str | None = None) -> list[dict[str, Any]]:
     """All metrics as table rows: file, dotted name, value. Files not written yet are left out.
 

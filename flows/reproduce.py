@@ -1,15 +1,17 @@
 """One DVC stage as one Prefect task, and several of them in order: what the flows are made of.
 
-DVC owns the graph and decides what is stale; Prefect gives each stage a task with a log,
-a state and a place in the schedule. Nothing here knows what the stages are.
+DVC owns the graph, decides what is stale and runs it, in one process; Prefect gives each stage a task
+with a log, a state and its seconds. Nothing here knows what the stages are.
 """
 
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import chain, groupby
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 from prefect import get_run_logger, task
@@ -19,30 +21,71 @@ from prefect.concurrency.sync import concurrency
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 
-from envace.errors import EnvaceError
-from flows.pipeline import up_to_date
-from flows.process import streamed
+from flows.process import end_group, streamed
+
+
+def run_stages(stages: Sequence[str], prefix: str = "") -> tuple[list[dict[str, Any]], State | None]:
+    """Reproduce stages of the DVC project in the current folder, in order.
+
+    Args:
+        stages: Their names, each after those it depends on.
+        prefix: What to put in front of a stage's name to tell two runs of it apart.
+
+    Returns:
+        A row for each stage that was tried (stage, status, seconds), and the state of the one that
+        failed, which is the last; None when all are up to date.
+    """
+    if not stages:
+        return [], None
+    rows: list[dict[str, Any]] = []
+    command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", *stages]
+    with started(command) as process:
+        for stage, lines in by_stage(output(process), stages):
+            begun, name = time.monotonic(), prefix + stage
+            follow = reproduce.with_options(name=name, task_run_name=name)
+            state = follow(stage, lines, process, return_state=True)
+            seconds = round(time.monotonic() - begun, 1)
+            rows.append({"stage": name, "status": state.name, "seconds": seconds})
+            if not state.is_completed():
+                return rows, state
+    return rows, None
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)
-def reproduce(stage: str, known: bool = False) -> State:
-    """Bring one stage up to date; its upstream stages must be already.
+def reproduce(stage: str, lines: Iterable[str], process: "Popen[str]") -> State:
+    """Follow DVC while it brings one stage up to date.
 
     Args:
         stage: Its name.
-        known: It is up to date, so that DVC need not be asked.
+        lines: What is printed meanwhile.
+        process: DVC; it has ended when this stage was the last, or failed.
 
     Runs inline, never through `.submit()`: only the main thread receives the signal of a
     cancellation, and from another thread DVC and its trainer would be left running.
     """
-    if known:
-        get_run_logger().info("Stage '%s' didn't change, skipping", stage)
-        return Completed(name="Cached")
-    code, lines = logged([sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", stage])
-    if code:
-        return Failed(message=f"stage {stage}: {reason(lines)}")
-    ran = any(line.startswith(f"Running stage '{stage}'") for line in lines)
+    try:
+        said = told(lines)
+    except BaseException:
+        end_group(process)  # Before anything is reported to a server, which may not answer.
+        raise
+    if process.returncode:
+        return Failed(message=f"stage {stage}: {reason(said)}")
+    ran = any(line.startswith(f"Running stage '{stage}'") for line in said)
     return Completed(name="Completed" if ran else "Cached")
+
+
+def by_stage(lines: Iterable[str], stages: Sequence[str]) -> Iterator[tuple[str, Iterator[str]]]:
+    """What DVC prints of each stage, as it comes; what it prints before any is the first's."""
+    current = stages[0]
+
+    def stage_of(line: str) -> str:
+        nonlocal current
+        begun = (name for name in stages if line.startswith((f"Running stage '{name}'", f"Stage '{name}' ")))
+        current = next(begun, current)
+        return current
+
+    # The first begins before DVC says anything, as it has to where DVC never does.
+    return groupby(chain([""], lines), stage_of)
 
 
 def logged(
@@ -59,15 +102,35 @@ def logged(
     Returns:
         Its exit code and its lines.
     """
-    logger = get_run_logger()
-    lines: list[str] = []
+    with started(command, cwd, lock) as process:
+        lines = told(output(process))
+        return process.returncode, lines
+
+
+@contextmanager
+def started(
+    command: Sequence[str], cwd: Path | None = None, lock: Path | None = None
+) -> Iterator["Popen[str]"]:
+    """A command in its place on the GPU, as `logged` runs it, to be read from."""
     place = nullcontext() if lock else one_gpu()
     with place, streamed(command, os.environ | stage_environment(), cwd, lock) as process:
-        for line in process.stdout or ():
-            if line.strip():
-                logger.info(line.rstrip())
-                lines.append(line.strip())
-        return process.wait(), lines
+        yield process
+
+
+def output(process: "Popen[str]") -> Iterator[str]:
+    """Lines of a process as it prints them; after the last, its exit code is known, and not before."""
+    yield from process.stdout or ()
+    process.wait()
+
+
+def told(lines: Iterable[str]) -> list[str]:
+    """Log lines as they come; returns those that say something."""
+    logger, said = get_run_logger(), []
+    for line in lines:
+        if line.strip():
+            logger.info(line.rstrip())
+            said.append(line.strip())
+    return said
 
 
 def one_gpu() -> AbstractContextManager[None]:
@@ -86,31 +149,3 @@ def reason(lines: list[str]) -> str:
     """The last line that says something: the stage's own message rather than DVC's account of it."""
     said = [line for line in lines if not line.startswith(("ERROR: failed to reproduce", "> ", "Running "))]
     return (said or lines or ["it printed nothing"])[-1]
-
-
-def run_stages(stages: Iterable[str], prefix: str = "") -> tuple[list[dict[str, Any]], State | None]:
-    """Reproduce stages of the DVC project in the current folder, in order.
-
-    Args:
-        stages: Their names, each after those it depends on.
-        prefix: What to put in front of a stage's name to tell two runs of it apart.
-
-    Returns:
-        A row for each stage that was tried (stage, status, seconds), and the state of the one that
-        failed, which is the last; None when all are up to date.
-    """
-    rows: list[dict[str, Any]] = []
-    known: set[str] = set()
-    # Where DVC cannot say, the stage whose fault it is will.
-    with suppress(EnvaceError):
-        known = up_to_date()
-    for stage in stages:
-        started, name = time.monotonic(), prefix + stage
-        state = reproduce.with_options(name=name, task_run_name=name)(
-            stage, stage in known, return_state=True
-        )
-        seconds = round(time.monotonic() - started, 1)
-        rows.append({"stage": name, "status": state.name, "seconds": seconds})
-        if not state.is_completed():
-            return rows, state
-    return rows, None

@@ -153,7 +153,7 @@ def _judged(
     if champion is None:
         return Decision(promote=True, reason="the first champion")
     with in_place(tree, champion, candidate):
-        _, failed = run_stages(benchmarks, prefix=f"{champion.version}: ")
+        _, failed = run_stages(list(benchmarks), prefix=f"{champion.version}: ")
         if failed:
             raise EnvaceError(f"{champion.version} could not be measured: {failed.message}")
         before = successes(tree, benchmarks)

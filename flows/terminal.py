@@ -8,15 +8,19 @@ from prefect.client.schemas.objects import State
 from prefect.settings import (
     PREFECT_API_URL,
     PREFECT_LOGGING_TO_API_BATCH_INTERVAL,
+    PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED,
     temporary_settings,
 )
 
 from envace.errors import EnvaceError
 from flows.address import require_server
 
-SELDOM = 10.0
-"""Seconds between uploads of the log to a server of the flow's own: nobody can look at it meanwhile, and
-each upload takes time from the stage."""
+OWN_SERVER = {
+    PREFECT_LOGGING_TO_API_BATCH_INTERVAL: 10.0,
+    PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED: False,
+}
+"""Settings for a server of the flow's own, which ends with it: nobody can look at the log meanwhile, and no
+automation would be heard. Whatever that server does takes time from the stage."""
 
 
 def run(flow: Flow[..., State], **parameters: Any) -> int:
@@ -27,7 +31,7 @@ def run(flow: Flow[..., State], **parameters: Any) -> int:
     """
     try:
         require_server(address := PREFECT_API_URL.value())
-        with temporary_settings({} if address else {PREFECT_LOGGING_TO_API_BATCH_INTERVAL: SELDOM}):
+        with temporary_settings({} if address else OWN_SERVER):
             state: State = flow(**parameters, return_state=True)
     except EnvaceError as error:
         print(f"error: {error}", file=sys.stderr)

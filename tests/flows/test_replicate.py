@@ -3,6 +3,7 @@
 import json
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,18 +49,34 @@ def test_the_reason_of_a_failure_is_the_line_that_says_something(printed: str, e
     assert reason(printed.split("|") if printed else []) == expected
 
 
-@pytest.mark.slow
-def test_what_is_up_to_date_needs_nothing_that_is_not(project: Path) -> None:
-    from flows.pipeline import up_to_date
+def test_what_dvc_prints_is_told_apart_by_stage() -> None:
+    from flows.reproduce import by_stage
 
-    assert up_to_date() == set()
-    dvc("repro", cwd=project)
-    assert up_to_date() == set(ORDER)
-    (project / "score.py").write_text(SCORE + "# changed\n")
-    assert up_to_date() == {"data"}  # the report's own inputs are what they were, so far
-    (project / "dvc.yaml").write_text("stages: 1")
-    with pytest.raises(EnvaceError):
-        up_to_date()
+    printed = [
+        "WARNING: old",
+        "Running stage 'data':",
+        "> make",
+        "Running stage 'elsewhere':",  # a stage's own words
+        "",
+        "Stage 'score@a' is cached - skipping run, checking out outputs",
+        "Running stage 'report':",
+        "done",
+    ]
+    told = [(stage, list(lines)) for stage, lines in by_stage(printed, ORDER)]
+    assert told == [("data", ["", *printed[:5]]), ("score@a", [printed[5]]), ("report", printed[6:])]
+    assert [(stage, list(lines)) for stage, lines in by_stage([], ORDER)] == [("data", [""])]
+
+
+def test_a_stage_is_told_of_before_the_next_prints() -> None:
+    from flows.reproduce import by_stage
+
+    def printed() -> Iterator[str]:
+        yield "Running stage 'data':"
+        yield "half"
+        raise AssertionError("read too far")
+
+    _, lines = next(by_stage(printed(), ORDER))
+    assert [next(lines) for _ in range(3)] == ["", "Running stage 'data':", "half"]
 
 
 @pytest.mark.slow
