@@ -22,6 +22,7 @@ from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 
 from flows.process import end_group, streamed
+from flows.progress import Progress
 
 
 def run_stages(stages: Sequence[str], prefix: str = "") -> tuple[list[dict[str, Any]], State | None]:
@@ -64,7 +65,7 @@ def reproduce(stage: str, lines: Iterable[str], process: "Popen[str]") -> State:
     cancellation, and from another thread DVC and its trainer would be left running.
     """
     try:
-        said = told(lines)
+        said = told(lines, stage)
     except BaseException:
         end_group(process)  # Before anything is reported to a server, which may not answer.
         raise
@@ -89,11 +90,12 @@ def by_stage(lines: Iterable[str], stages: Sequence[str]) -> Iterator[tuple[str,
 
 
 def logged(
-    command: Sequence[str], cwd: Path | None = None, lock: Path | None = None
+    name: str, command: Sequence[str], cwd: Path | None = None, lock: Path | None = None
 ) -> tuple[int, list[str]]:
     """Run a command in its place on the GPU; each line goes to the run's log when it is printed.
 
     Args:
+        name: What its progress is shown under.
         command: With its arguments.
         cwd: Its folder; the current one when None.
         lock: Only on a worker of a cluster: what the flow holds while it runs. The command ends with the
@@ -103,7 +105,7 @@ def logged(
         Its exit code and its lines.
     """
     with started(command, cwd, lock) as process:
-        lines = told(output(process))
+        lines = told(output(process), name)
         return process.returncode, lines
 
 
@@ -123,12 +125,18 @@ def output(process: "Popen[str]") -> Iterator[str]:
     process.wait()
 
 
-def told(lines: Iterable[str]) -> list[str]:
-    """Log lines as they come; returns those that say something."""
-    logger, said = get_run_logger(), []
+def told(lines: Iterable[str], name: str) -> list[str]:
+    """Log lines as they come, and show the progress they tell of; returns those that say something.
+
+    Args:
+        lines: As they are printed.
+        name: What progress is shown under.
+    """
+    logger, progress, said = get_run_logger(), Progress(name), []
     for line in lines:
         if line.strip():
             logger.info(line.rstrip())
+            progress.see(line)
             said.append(line.strip())
     return said
 

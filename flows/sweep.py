@@ -49,7 +49,7 @@ def experiment(name: str, overrides: Sequence[str], checkout: Path, home: Path, 
         if name not in experiments(tree):
             chosen = [word for override in overrides for word in ("--set-param", override)]
             command = [sys.executable, "-m", "dvc", "--wait-for-lock", "exp", "run", "--name", name, *chosen]
-            code, lines = logged(command, tree, home / LOCK if remote else None)
+            code, lines = logged(name, command, tree, home / LOCK if remote else None)
             if code:
                 return Failed(message=f"experiment {name}: {reason(lines)}")
         dvc("exp", "push", "--no-cache", "origin", name, cwd=tree)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from throwaway import FAILING, ORDER, SCORE, SLEEPING, cancelled, dvc, flow_states, latest, start
+from throwaway import FAILING, ORDER, SCORE, SLEEPING, cancelled, dvc, flow_states, free_port, latest, start
 
 from envace.errors import EnvaceError
 
@@ -79,6 +79,18 @@ def test_a_stage_is_told_of_before_the_next_prints() -> None:
     assert [next(lines) for _ in range(3)] == ["", "Running stage 'data':", "half"]
 
 
+@pytest.mark.filterwarnings("ignore:Artifact creation outside of a flow")
+def test_progress_that_nobody_hears_of_is_no_error() -> None:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    from flows.progress import Progress
+
+    with temporary_settings({PREFECT_API_URL: f"http://127.0.0.1:{free_port()}/api"}):
+        progress = Progress("train")
+        for line in ("steps: 1/3, 2 s left", "steps: 2/3, 1 s left"):
+            progress.see(line)
+
+
 @pytest.mark.slow
 def test_the_flow_leaves_what_dvc_repro_leaves_and_then_finds_all_cached(
     project: Path, template: Path, tmp_path: Path, server: str, capsys: pytest.CaptureFixture[str]
@@ -100,6 +112,7 @@ def test_the_flow_leaves_what_dvc_repro_leaves_and_then_finds_all_cached(
         {"file": f"score-{name}.json", "metric": "length.letters", "value": 6} for name in "ab"
     ]
     assert (project / "reports/index.html").as_uri() in str(latest("report"))
+    assert (latest("score-a-letters-read"), latest("score-b-half")) == (100, 50)
 
     before = (project / "dvc.lock").stat().st_mtime_ns
     assert run(replicate) == 0
