@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from itertools import chain, groupby
 from pathlib import Path
 from subprocess import Popen
@@ -141,9 +141,15 @@ def told(lines: Iterable[str], name: str) -> list[str]:
     return said
 
 
-def one_gpu() -> AbstractContextManager[None]:
+@contextmanager
+def one_gpu() -> Iterator[None]:
     """The place on the GPU that flows of one server share; a flow with a server of its own has it alone."""
-    return concurrency("gpu", lease_duration=60) if PREFECT_API_URL.value() else nullcontext()
+    if not PREFECT_API_URL.value():
+        yield
+        return
+    get_run_logger().info("Takes the place on the GPU, or waits for it (concurrency limit 'gpu')")
+    with concurrency("gpu", lease_duration=60):
+        yield
 
 
 def stage_environment() -> dict[str, str]:

@@ -131,6 +131,20 @@ def test_the_flow_leaves_what_dvc_repro_leaves_and_then_finds_all_cached(
 
 
 @pytest.mark.slow
+def test_a_flow_that_may_try_again_goes_on_where_it_failed(
+    project: Path, tmp_path: Path, server: str
+) -> None:
+    failing = "import os\nif not os.path.exists('once'): open('once', 'w').close(); raise SystemExit('lost')"
+    (project / "score.py").write_text(failing + SCORE)
+    process = start(tmp_path / "home", PREFECT_API_URL=server, PREFECT_FLOWS_DEFAULT_RETRIES="1")
+    assert process.stdout
+    printed = process.stdout.read()
+    assert process.wait() == 0, printed
+    assert printed.count("Running stage 'data'") == 1
+    assert printed.count("Running stage 'score@a'") == 2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
 def test_cancelling_with_a_server_leaves_no_process_and_no_lock(
     project: Path, tmp_path: Path, server: str, number: signal.Signals, code: int
