@@ -1,9 +1,18 @@
 """What DVC knows about the checkout in the current folder: its stages and its metrics."""
 
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import yaml
+
 from envace.errors import EnvaceError
+from flows.commands import git
+
+LOCK = Path("dvc.lock")
+BROKEN = Path(".dvc/tmp/dvc.lock.broken")
+"""Where half of a lock file is kept."""
 
 
 def stage_names() -> list[str]:
@@ -23,6 +32,47 @@ def stage_names() -> list[str]:
             return [stage.addressing for stage in order if stage.cmd]
     except DvcException as error:
         raise EnvaceError(str(error).replace("\n", " ").strip(), "see `dvc stage list`") from error
+
+
+def mend_lock() -> bool:
+    """Take back the last commit's dvc.lock, or none, where a kill left half of one; whether it did.
+
+    DVC writes that file in place, so a kill in that moment empties it. What the file no longer knows
+    of stages that ran since, DVC's run cache does.
+
+    Raises:
+        EnvaceError: Another DVC is at work on the file.
+    """
+    from dvc.exceptions import DvcException
+    from dvc.repo import Repo
+
+    if not _half_written():
+        return False
+    try:
+        with Repo() as repo, repo.lock:  # under which DVC writes the file
+            if not _half_written():
+                return False
+            LOCK.replace(BROKEN)
+            with suppress(EnvaceError):  # It was never committed.
+                git("checkout", "HEAD", "--", str(LOCK), cwd=Path())
+            return True
+    except DvcException as error:
+        raise EnvaceError(str(error).replace("\n", " ").strip(), "see `dvc status`") from error
+
+
+def _half_written() -> bool:
+    """Whether dvc.lock is there and is none; a merge conflict is left to whoever has it."""
+    from dvc.schema import COMPILED_LOCKFILE_SCHEMA
+    from voluptuous import Invalid
+
+    text = LOCK.read_text(encoding="utf-8", errors="replace") if LOCK.is_file() else None
+    if text is None or "<<<<<<<" in text:
+        return False
+    try:
+        COMPILED_LOCKFILE_SCHEMA(yaml.load(text, yaml.CSafeLoader))
+    except (yaml.YAMLError, Invalid):
+        return True
+    return False
 
 
 def metrics(revision: str | None = None) -> list[dict[str, Any]]:

@@ -76,7 +76,7 @@ class Services:
         deployment = self.ask(lambda client: client.read_deployment_by_name("replicate/default"))
         run = self.ask(lambda client: client.create_flow_run_from_deployment(deployment.id))
         # A killed run keeps its place on the GPU until its lease of a minute is over.
-        assert wait_until(lambda: Path(".scratch/pids").exists(), 240), self.state(run.id)
+        assert wait_until(lambda: Path(".scratch/pids").exists(), 240), self.told(run.id)
         assert wait_until(lambda: Path(".scratch/step").exists(), 10)
         return run.id
 
@@ -84,6 +84,11 @@ class Services:
         """The type of a run's state."""
         state = self.ask(lambda client: client.read_flow_run(run)).state
         return str(state.type.value)
+
+    def told(self, run: UUID) -> str:
+        """What a run's state says, for whoever wonders why it is not the one expected."""
+        state = self.ask(lambda client: client.read_flow_run(run)).state
+        return f"{state.name}: {state.message}"
 
     def ends(self, run: UUID, state: str, seconds: float) -> bool:
         """Whether a run comes to a state in time."""
@@ -124,7 +129,7 @@ def rerun_resumes_and_completes(services: Services) -> None:
     stopped = int(Path(".scratch/step").read_text())
     run = services.begin()
     Path(".scratch/hurry").touch()
-    assert services.ends(run, "COMPLETED", 90), services.state(run)
+    assert services.ends(run, "COMPLETED", 90), services.told(run)
     assert int(Path(".scratch/start-a").read_text()) >= stopped > 0
     assert Path("score-a.json").read_text() == Path("score-b.json").read_text() == f'{{"steps": {STEPS}}}'
     dvc("repro", cwd=Path())  # nothing left to do, no lock in the way
@@ -149,7 +154,7 @@ def test_a_killed_flow_is_marked_and_the_next_resumes(services: Services) -> Non
     tree = trainers()
     engine(services).kill()
     assert wait_until(lambda: gone(tree), 10)
-    assert services.ends(run, "CRASHED", 30), services.state(run)
+    assert services.ends(run, "CRASHED", 30), services.told(run)
     rerun_resumes_and_completes(services)
 
 
@@ -159,7 +164,7 @@ def ends_and_another_completes(services: Services, run: UUID) -> None:
     assert wait_until(lambda: services.state(run) in ("COMPLETED", "CRASHED"), 240, every=1.0)
     deployment = services.ask(lambda client: client.read_deployment_by_name("replicate/default"))
     again = services.ask(lambda client: client.create_flow_run_from_deployment(deployment.id)).id
-    assert services.ends(again, "COMPLETED", 150), services.state(again)
+    assert services.ends(again, "COMPLETED", 150), services.told(again)
     assert Path("score-a.json").read_text() == Path("score-b.json").read_text() == f'{{"steps": {STEPS}}}'
 
 
@@ -190,5 +195,5 @@ def test_when_all_is_killed_at_once_the_run_is_found_dead_and_the_pool_is_free(s
     assert wait_until(lambda: gone(tree), 10)
     services.up()
     assert services.state(run) == "RUNNING"
-    assert services.ends(run, "CRASHED", 200), services.state(run)
+    assert services.ends(run, "CRASHED", 200), services.told(run)
     rerun_resumes_and_completes(services)
