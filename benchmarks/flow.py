@@ -6,9 +6,10 @@
 nothing is left to do, by turns, in this checkout, which is first brought up to date. `--real` adds
 `flow_overhead_real`: percent that a whole run takes longer, each in a clone and a DVC cache of its
 own. The two runs of a pair take turns of some seconds (`benchmarks.slices`) and must write the same
-`dvc.lock`. Prefect's database is there already, as every flow but the first finds it. With `--standing`
-(`flow_overhead_real_standing`) the server and the worker of `make ui` are there all the time, while both run; without
-it, the flow starts and stops a server of its own. A pair of the default profile takes half an hour at least.
+`dvc.lock`. The flow starts and stops a server of its own, whose database is there already, as every flow
+but the first finds it; with `--standing` (`flow_overhead_real_standing`) it reports to the server of
+`make ui`, which is there with its worker while either runs. A pair of the default profile takes half an
+hour at least.
 """
 
 import argparse
