@@ -1,5 +1,6 @@
 """What DVC knows about the checkout in the current folder: its stages and its metrics."""
 
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +14,8 @@ from flows.commands import git
 LOCK = Path("dvc.lock")
 BROKEN = Path(".dvc/tmp/dvc.lock.broken")
 """Where half of a lock file is kept."""
+AT_WORK = Path(".dvc/tmp/rwlock")
+"""In which DVC notes what it is reading and writing just now."""
 
 
 def stage_names() -> list[str]:
@@ -34,30 +37,40 @@ def stage_names() -> list[str]:
         raise EnvaceError(str(error).replace("\n", " ").strip(), "see `dvc stage list`") from error
 
 
-def mend_lock() -> bool:
-    """Take back the last commit's dvc.lock, or none, where a kill left half of one; whether it did.
+def mend() -> bool:
+    """Put right what DVC writes in place, where a kill left half of it; whether there was any.
 
-    DVC writes that file in place, so a kill in that moment empties it. What the file no longer knows
-    of stages that ran since, DVC's run cache does.
+    Of dvc.lock, the last commit's is taken back, or none; what it no longer knows of stages that ran since,
+    DVC's run cache does. The notes of what DVC is at are of processes that have ended.
 
     Raises:
-        EnvaceError: Another DVC is at work on the file.
+        EnvaceError: Another DVC is at work on these files.
     """
     from dvc.exceptions import DvcException
     from dvc.repo import Repo
 
-    if not _half_written():
+    if not (_half_written() or _half_noted()):
         return False
     try:
-        with Repo() as repo, repo.lock:  # under which DVC writes the file
-            if not _half_written():
-                return False
-            LOCK.replace(BROKEN)
-            with suppress(EnvaceError):  # It was never committed.
-                git("checkout", "HEAD", "--", str(LOCK), cwd=Path())
-            return True
+        with Repo() as repo, repo.lock:  # under which DVC writes them
+            lock, notes = _half_written(), _half_noted()
+            if lock:
+                LOCK.replace(BROKEN)
+                with suppress(EnvaceError):  # It was never committed.
+                    git("checkout", "HEAD", "--", str(LOCK), cwd=Path())
+            if notes:
+                AT_WORK.unlink()
+            return lock or notes
     except DvcException as error:
         raise EnvaceError(str(error).replace("\n", " ").strip(), "see `dvc status`") from error
+
+
+def _half_noted() -> bool:
+    """Whether DVC's notes are there and are none."""
+    try:
+        return AT_WORK.is_file() and not isinstance(json.loads(AT_WORK.read_bytes()), dict)
+    except ValueError:
+        return True
 
 
 def _half_written() -> bool:

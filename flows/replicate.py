@@ -8,7 +8,7 @@ from prefect.states import Completed, Failed
 
 from envace.errors import EnvaceError
 from flows.artifacts import publish_project, publish_table
-from flows.pipeline import BROKEN, mend_lock, stage_names
+from flows.pipeline import mend, stage_names
 from flows.reproduce import run_stages
 from flows.terminal import run
 
@@ -17,10 +17,8 @@ from flows.terminal import run
 def replicate() -> State:
     """Reproduce every stage in order; the first failure ends the run."""
     try:
-        if mend_lock():
-            get_run_logger().warning(
-                "Half of a dvc.lock, left by a kill, is now %s; stages are looked up anew", BROKEN
-            )
+        if mend():
+            get_run_logger().warning("Files that DVC was writing when it was killed are put right")
         stages = stage_names()
     except EnvaceError as error:
         return Failed(message=str(error))

@@ -133,35 +133,41 @@ def test_the_flow_leaves_what_dvc_repro_leaves_and_then_finds_all_cached(
 
 @pytest.mark.slow
 def test_half_of_a_lock_file_is_mended_but_not_a_conflict(project: Path, server: str) -> None:
-    from flows.pipeline import BROKEN, mend_lock
+    from flows.pipeline import AT_WORK, BROKEN, mend
     from flows.replicate import replicate
     from flows.terminal import run
 
     dvc("repro", cwd=project)
     lock = project / "dvc.lock"
     whole = lock.read_bytes()
-    assert not mend_lock()
+    assert not mend()
     # As DVC leaves it that is killed when it has opened the file, and later.
     for length in (0, 30, len(whole) // 2, len(whole) - 20):
         lock.write_bytes(whole[:length])
         assert run(replicate) == 0
         assert lock.read_bytes() == whole
+    (project / AT_WORK).write_bytes(b"")
+    (project / "score.py").write_text(SCORE + "# changed")
+    assert run(replicate) == 0
+    (project / "score.py").write_text(SCORE)
+    assert run(replicate) == 0
+    assert lock.read_bytes() == whole
     lock.write_bytes(whole[:30])
     subprocess.run(["git", "add", "dvc.yaml"], check=True)
     identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run(["git", *identity, "commit", "--quiet", "-m", "without a lock"], check=True)
-    assert mend_lock()
+    assert mend()
     assert not lock.exists()
     assert (project / BROKEN).read_bytes() == whole[:30]
     lock.write_bytes(whole)
     subprocess.run(["git", "add", "dvc.lock"], check=True)
     subprocess.run(["git", *identity, "commit", "--quiet", "-m", "with it"], check=True)
     lock.write_bytes(b"")
-    assert mend_lock()
+    assert mend()
     assert lock.read_bytes() == whole
     conflict = b"<<<<<<< ours\n" + whole
     lock.write_bytes(conflict)
-    assert not mend_lock()
+    assert not mend()
     assert run(replicate) == 1
     assert lock.read_bytes() == conflict
 
