@@ -12,6 +12,7 @@ from envace.errors import EnvaceError
 from flows.commands import git
 
 LOCK = Path("dvc.lock")
+"""What DVC knows of the stages that ran."""
 BROKEN = Path(".dvc/tmp/dvc.lock.broken")
 """Where half of a lock file is kept."""
 AT_WORK = Path(".dvc/tmp/rwlock")

@@ -12,12 +12,13 @@ COUNTED = re.compile(r"(?P<label>\S.*): (?P<done>\d+)/(?P<total>[1-9]\d*), \d+ s
 
 
 class Progress:
-    """The bars of one task, one for each thing it counts; none where nobody could look while it runs."""
+    """The bars of one task, one for each thing it counts; none where nobody could look while it runs.
+
+    Args:
+        task: What stands in front of the key of each bar.
+    """
 
     def __init__(self, task: str) -> None:
-        """Args:
-        task: In front of the key of each bar.
-        """
         self._task = task
         self._bars: dict[str, UUID] = {}
         self._watched = bool(PREFECT_API_URL.value())
