@@ -4,30 +4,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from outputs import rows
 
 from envace.errors import EnvaceError
-from envace.quality import FirstCall, RehearsedOutput, Thresholds, check, first_call, gate
+from envace.quality import FirstCall, Thresholds, check, first_call, gate
 from envace.rollout.first_call import first_calls
 from envace.trajectory import ToolCall
 from envace.worlds.tasks import pose, rebuild
 
 TASKS = [pose("courier", "ship", seed, "held_out") for seed in range(4)]
 THRESHOLDS = Thresholds(worlds=("agenda",), tools={"agenda": ("move",)})
-MOVE = RehearsedOutput(
-    policy="warmup",
-    world="agenda",
-    tool="move",
-    template="t",
-    task_id="t-1",
-    call="{}",
-    predicted="{}",
-    actual="{}",
-    parses=True,
-    terminated=True,
-    agrees=True,
-    valid=True,
-    is_error=False,
-)
 
 
 def offered(task: Any) -> ToolCall:
@@ -71,7 +57,7 @@ def test_first_calls_are_executed_each_in_its_own_world(template: Any, scripted:
 @pytest.mark.parametrize(("accepted", "passes"), [(5, True), (4, False)])
 def test_a_policy_whose_calls_are_refused_does_not_pass(tmp_path: Path, accepted: int, passes: bool) -> None:
     found = called(accepted, 10 - accepted)
-    result = check([MOVE] * 10, THRESHOLDS, tmp_path / "docs", first_calls=found)
+    result = check(rows("agenda", "move", 10, 0), THRESHOLDS, tmp_path / "docs", first_calls=found)
     assert (result.passed, result.evaluated) == (passes, result.expected)
     share = result.first_calls["courier"]
     assert (share.share, share.n) == (accepted / 10, 10)
@@ -82,9 +68,9 @@ def test_a_policy_whose_calls_are_refused_does_not_pass(tmp_path: Path, accepted
 
 def test_each_world_is_judged_by_itself_and_nothing_else_changes(tmp_path: Path) -> None:
     found = [*called(9, 1), *called(1, 9, world="ferry")]
-    result = check([MOVE] * 10, THRESHOLDS, tmp_path / "docs", first_calls=found)
+    result = check(rows("agenda", "move", 10, 0), THRESHOLDS, tmp_path / "docs", first_calls=found)
     assert result.failures == ("ferry: first calls accepted 0.10 < 0.50 (n=10)",)
-    without = check([MOVE] * 10, THRESHOLDS, tmp_path / "other")
+    without = check(rows("agenda", "move", 10, 0), THRESHOLDS, tmp_path / "other")
     assert without.expected == result.expected - 2
     assert (without.agreement, without.measures, without.rows) == (
         result.agreement,
@@ -96,4 +82,4 @@ def test_each_world_is_judged_by_itself_and_nothing_else_changes(tmp_path: Path)
 def test_first_calls_of_another_policy_are_refused(tmp_path: Path) -> None:
     others = [item.model_copy(update={"policy": "trained"}) for item in called(1, 0)]
     with pytest.raises(EnvaceError, match="trained and warmup"):
-        check([MOVE], THRESHOLDS, tmp_path / "docs", first_calls=others)
+        check(rows("agenda", "move", 1, 0), THRESHOLDS, tmp_path / "docs", first_calls=others)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from outputs import rows
 from pydantic import ValidationError
 
 from envace.errors import EnvaceError
@@ -19,28 +20,6 @@ from envace.quality.validation import validate
 from envace.trajectory import Task, Tool, ToolCall
 
 THRESHOLDS = Thresholds(worlds=("agenda",), tools={"agenda": ("list", "move"), "shop": ("quote",)})
-
-
-def rows(
-    world: str, tool: str, right: int, wrong: int, *, error: bool = False, **changes: object
-) -> list[RehearsedOutput]:
-    """Rows that are perfect but for the `wrong` ones, which disagree."""
-    base = RehearsedOutput(
-        policy="warmup",
-        world=world,
-        tool=tool,
-        template="t",
-        task_id="t-1",
-        call="{}",
-        predicted='{"ok":true}',
-        actual='{"ok":true}',
-        parses=True,
-        terminated=True,
-        agrees=True,
-        valid=None if error else True,
-        is_error=error,
-    ).model_copy(update=changes)
-    return [base] * right + [base.model_copy(update={"agrees": False})] * wrong
 
 
 def good() -> list[RehearsedOutput]:
