@@ -1,6 +1,7 @@
 """`python -m flows.replicate`: the DVC graph, stage by stage, as one Prefect flow."""
 
 import sys
+from pathlib import Path
 
 from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
@@ -8,7 +9,7 @@ from prefect.states import Completed, Failed
 
 from envace.errors import EnvaceError
 from flows.artifacts import publish_project, publish_table
-from flows.pipeline import mend, stage_names
+from flows.mend import mend
 from flows.reproduce import run_stages
 from flows.terminal import run
 
@@ -17,12 +18,11 @@ from flows.terminal import run
 def replicate() -> State:
     """Reproduce every stage in order; the first failure ends the run."""
     try:
-        if mend():
+        if mend(Path()):
             get_run_logger().warning("Files that DVC was writing when it was killed are put right")
-        stages = stage_names()
+        rows, failed = run_stages()
     except EnvaceError as error:
         return Failed(message=str(error))
-    rows, failed = run_stages(stages)
     publish_table("stages", rows, "Stages of this run")
     publish_project()
     if failed:

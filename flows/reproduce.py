@@ -21,27 +21,34 @@ from prefect.concurrency.sync import concurrency
 from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 
+from flows.pipeline import stage_names
 from flows.process import end_group, streamed
 from flows.progress import Progress
 
 
-def run_stages(stages: Sequence[str], prefix: str = "") -> tuple[list[dict[str, Any]], State | None]:
-    """Reproduce stages of the DVC project in the current folder, in order.
+def run_stages(
+    only: Sequence[str] | None = None, prefix: str = ""
+) -> tuple[list[dict[str, Any]], State | None]:
+    """Reproduce the DVC project in the current folder, stage by stage in order.
 
     Args:
-        stages: Their names, each after those it depends on.
+        only: Names of the stages to reproduce, each after those it depends on; None for all.
         prefix: What to put in front of a stage's name to tell two runs of it apart.
 
     Returns:
         A row for each stage that was tried (stage, status, seconds), and the state of the one that
         failed, which is the last; None when all are up to date.
+
+    Raises:
+        EnvaceError: This is no DVC checkout, or its dvc.yaml is invalid.
     """
-    if not stages:
+    if only is not None and not only:
         return [], None
     rows: list[dict[str, Any]] = []
-    command = [sys.executable, "-m", "dvc", "--wait-for-lock", "repro", "--single-item", *stages]
-    with started(command) as process:
-        for stage, lines in by_stage(output(process), stages):
+    chosen = ["--single-item", *only] if only else []
+    with started([sys.executable, "-m", "dvc", "--wait-for-lock", "repro", *chosen]) as process:
+        # The graph is read while DVC starts: neither is quick.
+        for stage, lines in by_stage(output(process), only or stage_names()):
             begun, name = time.monotonic(), prefix + stage
             follow = reproduce.with_options(name=name, task_run_name=name)
             state = follow(stage, lines, process, return_state=True)

@@ -26,7 +26,6 @@ from flows.champion import CORPUS, in_place, keep, restore_corpus, successes
 from flows.commands import dvc
 from flows.decision import Decision, Rules, decide
 from flows.inbox import Received, put_away, receive, refuse, waiting
-from flows.pipeline import mend, stage_names
 from flows.reproduce import run_stages
 from flows.terminal import run
 from flows.worktree import alone, prepared
@@ -71,12 +70,11 @@ def retrain(
 
 def _retrain(checkout: Path, inbox: Path, rules: Rules, benchmarks: Mapping[str, str], start: str) -> State:
     tree, champion = Path.cwd(), registry.champion(checkout)
-    mend()
     fresh = _taken(inbox, restore_corpus(tree, champion))
     if not fresh:
         return Completed(name="NothingNew", message="nothing new and usable in the inbox")
     _feed(tree, champion if start == "champion" else None)
-    rows, failed = run_stages(stage_names())
+    rows, failed = run_stages()
     publish_table("stages", rows, "Stages of this run")
     if failed:
         reason = str(failed.message)

@@ -16,6 +16,7 @@ from pathlib import Path
 from envace.errors import EnvaceError
 from envace.files import atomic_folder
 from flows.commands import dvc, git
+from flows.mend import mend
 
 HOME = ".retrain"
 """Folder in the checkout; git and DVC ignore it."""
@@ -85,7 +86,9 @@ def cloned(checkout: Path, folder: Path) -> Path:
 
 
 def _share(checkout: Path, tree: Path) -> None:
-    """DVC's cache and settings of the checkout, and the folders that stages need."""
+    """DVC's cache and settings of the checkout, and the folders that stages need; nothing that a killed
+    DVC left half written."""
+    mend(tree)
     local = Path(".dvc/config.local")
     if (checkout / local).is_file():
         shutil.copy(checkout / local, tree / local)

@@ -81,6 +81,7 @@ def test_equal_overrides_have_one_name_whatever_their_order() -> None:
 
 @pytest.mark.slow
 def test_a_sweep_runs_what_is_missing_and_tabulates_all(swept: Path, tmp_path: Path, server: str) -> None:
+    from flows.mend import AT_WORK
     from flows.sweep import experiment_name, sweep
 
     sets = [["rate=0.2"], ["rate=2"], ["rate=0.3", "seed=5"]]
@@ -100,7 +101,10 @@ def test_a_sweep_runs_what_is_missing_and_tabulates_all(swept: Path, tmp_path: P
         row(["rate=0.3", "seed=5"], **{"small.all": 8.0}),
     ]
 
-    sets[1] = ["rate=0.4"]
+    # A killed one leaves its clone, and in it a file that DVC was just writing.
+    failed, sets[1] = swept / ".retrain" / experiment_name("rates", sets[1]), ["rate=0.4"]
+    clone = failed.rename(failed.with_name(experiment_name("rates", sets[1])))
+    (clone / AT_WORK).write_bytes(b"")
     assert sweep("rates", sets, return_state=True).is_completed()
     assert (tmp_path / "runs").read_text() == "xxx"  # the other two ran before
     assert [row["small.all"] for row in json.loads(str(latest("sweep")))] == [3.0, 5.0, 8.0]
