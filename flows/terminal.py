@@ -6,6 +6,7 @@ from typing import Any
 from prefect import Flow
 from prefect.client.schemas.objects import State
 from prefect.settings import (
+    PREFECT_API_BLOCKS_REGISTER_ON_START,
     PREFECT_API_URL,
     PREFECT_LOGGING_TO_API_BATCH_INTERVAL,
     PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED,
@@ -16,11 +17,12 @@ from envace.errors import EnvaceError
 from flows.address import require_server
 
 OWN_SERVER = {
+    PREFECT_API_BLOCKS_REGISTER_ON_START: False,
     PREFECT_LOGGING_TO_API_BATCH_INTERVAL: 10.0,
     PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED: False,
 }
 """Settings for a server of the flow's own, which ends with it: nobody can look at the log meanwhile, and no
-automation would be heard. Whatever that server does takes time from the stage."""
+automation would be heard; no block is used. Whatever that server does takes time from the stage."""
 
 
 def run(flow: Flow[..., State], **parameters: Any) -> int:
