@@ -45,10 +45,10 @@ def run_stages(
     if only is not None and not only:
         return [], None
     rows: list[dict[str, Any]] = []
-    chosen = ["--single-item", *only] if only else []
+    # Read before DVC starts, which writes dvc.lock in place. Named one by one, it reads dvc.yaml for each.
+    stages, chosen = (only, ["--single-item", *only]) if only else (stage_names(), [])
     with started([sys.executable, "-m", "dvc", "--wait-for-lock", "repro", *chosen]) as process:
-        # The graph is read while DVC starts: neither is quick.
-        for stage, lines in by_stage(output(process), only or stage_names()):
+        for stage, lines in by_stage(output(process), stages):
             begun, name = time.monotonic(), prefix + stage
             follow = reproduce.with_options(name=name, task_run_name=name)
             state = follow(stage, lines, process, return_state=True)
