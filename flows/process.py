@@ -26,7 +26,11 @@ GLANCE = 0.5
 
 @contextmanager
 def streamed(
-    command: Sequence[str], env: Mapping[str, str], cwd: Path | None = None, lock: Path | None = None
+    command: Sequence[str],
+    env: Mapping[str, str],
+    cwd: Path | None = None,
+    lock: Path | None = None,
+    output: int = subprocess.PIPE,
 ) -> Iterator[subprocess.Popen[str]]:
     """Start `command` and yield it with output and errors as one stream of text lines.
 
@@ -38,13 +42,14 @@ def streamed(
         env: Its whole environment.
         cwd: Its folder; this process's when None.
         lock: A file that somebody else holds locked for as long as the command may run.
+        output: Number of an open file that the lines go to; by default, they are to be read.
     """
     process = subprocess.Popen(
         [sys.executable, "-P", __file__, str(os.getpid()), str(lock or ""), *command],
         env=env,
         cwd=cwd,
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
+        stdout=output,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",

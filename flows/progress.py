@@ -6,7 +6,8 @@ from uuid import UUID
 
 import httpx
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
-from prefect.settings import PREFECT_API_URL
+
+from flows.own_server import shared_server
 
 COUNTED = re.compile(r"(?P<label>\S.*): (?P<done>\d+)/(?P<total>[1-9]\d*), \d+ s left\s*")
 
@@ -21,7 +22,7 @@ class Progress:
     def __init__(self, task: str) -> None:
         self._task = task
         self._bars: dict[str, UUID] = {}
-        self._watched = bool(PREFECT_API_URL.value())
+        self._watched = shared_server()
 
     def see(self, line: str) -> None:
         """Move the bar of a line that counts something; any other line is no matter."""

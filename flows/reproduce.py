@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from itertools import chain, groupby
 from pathlib import Path
 from subprocess import Popen
@@ -18,44 +19,64 @@ from prefect import get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
 from prefect.concurrency.sync import concurrency
-from prefect.settings import PREFECT_API_URL
 from prefect.states import Completed, Failed
 
+from flows.own_server import shared_server
 from flows.pipeline import stage_names
 from flows.process import end_group, streamed
 from flows.progress import Progress
 
 
-def run_stages(
-    only: Sequence[str] | None = None, prefix: str = ""
-) -> tuple[list[dict[str, Any]], State | None]:
-    """Reproduce the DVC project in the current folder, stage by stage in order.
+@dataclass(frozen=True)
+class Work:
+    """DVC on its way through stages of the project in the current folder."""
+
+    stages: Sequence[str]
+    """Their names, each after those it depends on."""
+    process: "Popen[str]"
+    """DVC."""
+    begun: float
+    """When it was started, on the monotonic clock."""
+
+
+@contextmanager
+def dvc_repro(only: Sequence[str] = ()) -> Iterator[Work]:
+    """DVC reproducing stages; it ends with the block.
 
     Args:
-        only: Names of the stages to reproduce, each after those it depends on; None for all.
+        only: Names of the stages, each after those it depends on; none for all.
+
+    Raises:
+        EnvaceError: This is no DVC checkout, or its dvc.yaml is invalid.
+    """
+    # Read before DVC starts, which writes dvc.lock in place. Named one by one, it reads dvc.yaml for each.
+    stages, chosen = (only, ["--single-item", *only]) if only else (stage_names(), [])
+    with started([sys.executable, "-m", "dvc", "--wait-for-lock", "repro", *chosen]) as process:
+        yield Work(stages, process, time.monotonic())
+
+
+def run_stages(work: Work, prefix: str = "") -> tuple[list[dict[str, Any]], State | None]:
+    """Follow DVC, a task for each stage, to its end or the first failure.
+
+    Args:
+        work: What it is at.
         prefix: What to put in front of a stage's name to tell two runs of it apart.
 
     Returns:
         A row for each stage that was tried (stage, status, seconds), and the state of the one that
         failed, which is the last; None when all are up to date.
-
-    Raises:
-        EnvaceError: This is no DVC checkout, or its dvc.yaml is invalid.
     """
-    if only is not None and not only:
-        return [], None
     rows: list[dict[str, Any]] = []
-    # Read before DVC starts, which writes dvc.lock in place. Named one by one, it reads dvc.yaml for each.
-    stages, chosen = (only, ["--single-item", *only]) if only else (stage_names(), [])
-    with started([sys.executable, "-m", "dvc", "--wait-for-lock", "repro", *chosen]) as process:
-        for stage, lines in by_stage(output(process), stages):
-            begun, name = time.monotonic(), prefix + stage
-            follow = reproduce.with_options(name=name, task_run_name=name)
-            state = follow(stage, lines, process, return_state=True)
-            seconds = round(time.monotonic() - begun, 1)
-            rows.append({"stage": name, "status": state.name, "seconds": seconds})
-            if not state.is_completed():
-                return rows, state
+    begun = work.begun
+    for stage, lines in by_stage(output(work.process), work.stages):
+        name = prefix + stage
+        follow = reproduce.with_options(name=name, task_run_name=name)
+        state = follow(stage, lines, work.process, return_state=True)
+        ended = time.monotonic()
+        rows.append({"stage": name, "status": state.name, "seconds": round(ended - begun, 1)})
+        if not state.is_completed():
+            return rows, state
+        begun = ended
     return rows, None
 
 
@@ -151,7 +172,7 @@ def told(lines: Iterable[str], name: str) -> list[str]:
 @contextmanager
 def one_gpu() -> Iterator[None]:
     """The place on the GPU that flows of one server share; a flow with a server of its own has it alone."""
-    if not PREFECT_API_URL.value():
+    if not shared_server():
         yield
         return
     get_run_logger().info("Takes the place on the GPU, or waits for it (concurrency limit 'gpu')")

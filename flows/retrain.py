@@ -26,7 +26,7 @@ from flows.champion import CORPUS, in_place, keep, restore_corpus, successes
 from flows.commands import dvc
 from flows.decision import Decision, Rules, decide
 from flows.inbox import Received, put_away, receive, refuse, waiting
-from flows.reproduce import run_stages
+from flows.reproduce import dvc_repro, run_stages
 from flows.terminal import run
 from flows.worktree import alone, prepared
 
@@ -74,7 +74,8 @@ def _retrain(checkout: Path, inbox: Path, rules: Rules, benchmarks: Mapping[str,
     if not fresh:
         return Completed(name="NothingNew", message="nothing new and usable in the inbox")
     _feed(tree, champion if start == "champion" else None)
-    rows, failed = run_stages()
+    with dvc_repro() as work:
+        rows, failed = run_stages(work)
     publish_table("stages", rows, "Stages of this run")
     if failed:
         reason = str(failed.message)
@@ -152,7 +153,8 @@ def _judged(
     if champion is None:
         return Decision(promote=True, reason="the first champion")
     with in_place(tree, champion, candidate):
-        _, failed = run_stages(list(benchmarks), prefix=f"{champion.version}: ")
+        with dvc_repro(list(benchmarks)) as work:
+            _, failed = run_stages(work, prefix=f"{champion.version}: ")
         if failed:
             raise EnvaceError(f"{champion.version} could not be measured: {failed.message}")
         before = successes(tree, benchmarks)

@@ -177,12 +177,14 @@ def test_half_of_a_lock_file_is_mended_but_not_a_conflict(project: Path, server:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("shared", [True, False])
 def test_a_flow_that_may_try_again_goes_on_where_it_failed(
-    project: Path, tmp_path: Path, server: str
+    project: Path, tmp_path: Path, server: str, shared: bool
 ) -> None:
     failing = "import os\nif not os.path.exists('once'): open('once', 'w').close(); raise SystemExit('lost')"
     (project / "score.py").write_text(failing + SCORE)
-    process = start(tmp_path / "home", PREFECT_API_URL=server, PREFECT_FLOWS_DEFAULT_RETRIES="1")
+    address = {"PREFECT_API_URL": server} if shared else {}
+    process = start(tmp_path / "home", PREFECT_FLOWS_DEFAULT_RETRIES="1", **address)
     assert process.stdout
     printed = process.stdout.read()
     assert process.wait() == 0, printed
@@ -201,11 +203,3 @@ def test_cancelling_with_a_server_leaves_no_process_and_no_lock(
     assert process.returncode == code
     (project / "score.py").write_text(SCORE)
     dvc("repro", cwd=project)  # no lock is left behind
-
-
-@pytest.mark.slow
-def test_cancelling_without_a_server_stops_the_temporary_one_too(project: Path, tmp_path: Path) -> None:
-    (project / "score.py").write_text(SLEEPING)
-    process = start(tmp_path / "home")
-    assert cancelled(process, signal.SIGINT) == []
-    assert process.returncode == 130
