@@ -8,8 +8,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 
 from prefect.settings import (
     PREFECT_API_URL,
@@ -19,12 +18,8 @@ from prefect.settings import (
 )
 
 from envace.errors import EnvaceError
-from flows import CHECKOUT
 from flows.address import HOST, STARTING, answers, api, wait_until
 from flows.process import streamed
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
 
 QUIET = {
     "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",
@@ -40,13 +35,6 @@ _OWN: set[str] = set()
 """Addresses of such servers of this process."""
 
 
-def app() -> "FastAPI":
-    """What uvicorn serves: Prefect's interface for programs, and of its services those that record."""
-    from prefect.server.api.server import create_app
-
-    return create_app(ephemeral=True, final=True)
-
-
 @contextmanager
 def own_server(beside: AbstractContextManager[object]) -> Iterator[None]:
     """Flows of the block report to a server of their own, which ends with this process.
@@ -58,16 +46,7 @@ def own_server(beside: AbstractContextManager[object]) -> Iterator[None]:
         EnvaceError: The server does not come up.
     """
     address = api(port := _free_port())
-    command = [
-        sys.executable,
-        "-m",
-        "uvicorn",
-        "--factory",
-        "flows.own_server:app",
-        "--app-dir",
-        str(CHECKOUT),
-    ]
-    command += ["--host", HOST, "--port", str(port), "--log-level", "error"]
+    command = [sys.executable, "-m", "flows.own_server", str(port)]
     # Prefect's threads tell the rest when this process ends. What is registered first ends last.
     ending = ExitStack()
     atexit.register(ending.close)
@@ -91,3 +70,18 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
+
+
+def serve(port: int) -> None:
+    """Be that server: Prefect's interface for programs, and of its services those that record."""
+    import uvicorn
+    from prefect.server.api import server
+
+    # Its queue of housekeeping is asked forty times a second, in threads, and a run leaves nothing to keep.
+    vars(server)["background_worker"] = lambda *_, **__: nullcontext()
+    uvicorn.run(server.create_app(ephemeral=True, final=True), host=HOST, port=port, log_level="error")
+
+
+if __name__ == "__main__":
+    serve(int(sys.argv[1]))
+    os._exit(0)  # All is written; to take so large an interpreter apart takes a second.

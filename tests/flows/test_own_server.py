@@ -71,7 +71,7 @@ def test_a_killed_flow_takes_its_server_with_it(project: Path, tmp_path: Path) -
     process = start(tmp_path / "home")
     read_until(process, r"pids (\d+) (\d+)")
     tree = psutil.Process(process.pid).children(recursive=True)
-    assert any("uvicorn" in " ".join(child.cmdline()) for child in tree)
+    assert any("own_server" in " ".join(child.cmdline()) for child in tree)
     process.kill()
     process.wait()
     assert psutil.wait_procs(tree, timeout=30)[1] == []
