@@ -12,10 +12,6 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 
 DEFAULTS = {
     "PREFECT_HOME": str(CHECKOUT / ".prefect"),
-    # Without a server (no PREFECT_API_URL) a flow starts its own and stops it at the end;
-    # on an empty home that takes longer than Prefect's own limit allows on a small machine.
-    "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "true",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",
     # Nothing is reported to anyone: Prefect needs both of its switches.
     "DO_NOT_TRACK": "1",
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
