@@ -81,7 +81,7 @@ class ScaleParams(Section):
     """`auto` is a GPU where there is one."""
     dtype: Literal["float32", "bfloat16"]
     """What weights are held in; bfloat16 rounds away updates of a small learning rate, so full
-    training needs float32. Matrix products run in bfloat16 either way."""
+    training needs float32. Matrix products run in bfloat16 either way, on a device that has them."""
     gradient_checkpointing: bool
     """Recompute activations in the backward pass: a third more time, far less memory."""
     lora: LoraParams | None

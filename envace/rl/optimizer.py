@@ -1,8 +1,11 @@
 """Muon on the matrices, AdamW on everything else; one learning-rate factor drives both."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
+
+from envace.models.precision import Float32, products
 
 
 class MuonAdamW:
@@ -29,13 +32,16 @@ class MuonAdamW:
             torch.optim.Muon(hidden, lr=matrices, weight_decay=0.01, momentum=0.95, nesterov=True),
             torch.optim.AdamW(other, lr=rest, betas=(0.9, 0.98), weight_decay=0.0),
         )
+        native = products(True, hidden[0].device) is torch.bfloat16
+        self.products = nullcontext() if native else Float32()
         self.rates = [part.param_groups[0]["lr"] for part in self.parts]
 
     def step(self, factor: float) -> None:
         """Take one step with every learning rate multiplied by `factor`, then clear gradients."""
         for part, rate in zip(self.parts, self.rates, strict=True):
             part.param_groups[0]["lr"] = rate * factor
-            part.step()
+            with self.products:
+                part.step()
             part.zero_grad(set_to_none=True)
 
     def state_dict(self) -> dict[str, Any]:

@@ -61,4 +61,4 @@ class UpdateSettings:
     token_budget: int = 6000
     """Tokens of one forward pass, padding included."""
     bfloat16: bool = True
-    """Matrix products in bfloat16; weights and losses stay float32."""
+    """Matrix products in bfloat16 where the device has them; weights and losses stay float32."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from envace.models.precision import products
 from envace.rl.batch import Inputs
 from envace.rl.pack import Pack, attention_mask
 from envace.rl.rows import PolicyRow
@@ -42,7 +43,7 @@ def gather(
         rows: All rows, as the packs number them.
         weights: By role, weight of a token of each row.
         device: Where the tensors go.
-        bfloat16: Whether attention runs in bfloat16.
+        bfloat16: Whether attention runs in bfloat16, on a device that has it.
     """
     width = max(len(packed.ids) for packed in packs)
     places: list[tuple[int, int, int]] = []
@@ -62,7 +63,7 @@ def gather(
 
     positions = attention = None
     if any(len(packed.moved) > 1 for packed in packs):
-        dtype = torch.bfloat16 if bfloat16 else torch.float32
+        dtype = products(bfloat16, device)
         positions = padded([packed.positions for packed in packs], 0).to(device)
         attention = attention_mask(padded([packed.branches for packed in packs], -1).to(device), dtype)
     # Filled as lists and moved once: many small writes to another device are slow.
