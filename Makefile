@@ -10,7 +10,7 @@ VLLM := $(HARNESS)/vllm/stamp
 .PHONY: help install repro test test-slow lint controls compare flow ui down clean
 
 help:
-	@echo "make repro                 set up, then run the whole workflow (PROFILE=smoke for two minutes)"
+	@echo "make repro                 set up, then run the whole workflow (PROFILE=smoke for some minutes)"
 	@echo "make test                  set up, then linters and the fast tests"
 	@echo "make test-slow             the end-to-end tests of minutes"
 	@echo "make controls              frozen simulator and longer warm-up, same seeds"
