@@ -3,7 +3,7 @@
     python -m benchmarks.update
 
 `update_vs_trl`: the same groups of eight rows of one call each through this project's update, which
-runs a group's prompt once, and through TRL's GRPOTrainer, both in bfloat16.
+runs a group's prompt once, and through TRL's GRPOTrainer, both in what `products` says.
 `update_merged_vs_row_per_call`: trajectories of eight calls as one row each and as one row a turn,
 the way of trainers that know one prompt and one completion. Runs alternate, so that a busy machine
 slows both alike; a figure is the median of the ratios.
@@ -23,6 +23,7 @@ import torch
 
 from envace.chat import CompactTemplate, TokenRole, TokenStream
 from envace.models.build import build
+from envace.models.precision import products
 from envace.rl.rows import ACT, ENV, PolicyRow
 from envace.rl.settings import UpdateSettings
 from envace.rl.update import backward
@@ -132,7 +133,7 @@ def against_trl(model: Any, folder: Path, rows: Sequence[Row]) -> float:
         clock = Clock()
         trainer = replay_trainer(
             copy.deepcopy(model), folder, groups, folder / "trl", frozenset({TokenRole.ACT, TokenRole.ENV}),
-            bf16=True, learning_rate=0.0, max_steps=STEPS, per_device_train_batch_size=TRL_ROWS,
+            bf16=products(True, "cpu") is torch.bfloat16, learning_rate=0.0, max_steps=STEPS, per_device_train_batch_size=TRL_ROWS,
             gradient_accumulation_steps=len(rows) // TRL_ROWS,
         )  # fmt: skip
         trainer.add_callback(clock)

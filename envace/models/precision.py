@@ -1,6 +1,7 @@
 """In which numbers matrix products run: bfloat16 where the device multiplies them, float32 elsewhere.
 
-A processor without such instructions imitates them, fifteen times slower than it multiplies float32.
+A processor without such instructions imitates them: with AVX2 alone a step of training took fifteen
+times as long as in float32.
 """
 
 from collections.abc import Mapping
