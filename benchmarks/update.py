@@ -133,8 +133,8 @@ def against_trl(model: Any, folder: Path, rows: Sequence[Row]) -> float:
         clock = Clock()
         trainer = replay_trainer(
             copy.deepcopy(model), folder, groups, folder / "trl", frozenset({TokenRole.ACT, TokenRole.ENV}),
-            bf16=products(True, "cpu") is torch.bfloat16, learning_rate=0.0, max_steps=STEPS, per_device_train_batch_size=TRL_ROWS,
-            gradient_accumulation_steps=len(rows) // TRL_ROWS,
+            bf16=products(True, "cpu") is torch.bfloat16, learning_rate=0.0, max_steps=STEPS,
+            per_device_train_batch_size=TRL_ROWS, gradient_accumulation_steps=len(rows) // TRL_ROWS,
         )  # fmt: skip
         trainer.add_callback(clock)
         trainer.remove_callback(PrinterCallback)
